@@ -35,7 +35,7 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.collection import Output, new_arrays
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
 from dask_gpusort.graph.runs.store import Handle
-from dask_gpusort.graph.sort.groups import Finish
+from dask_gpusort.graph.sort.finish import Finish
 from dask_gpusort.graph.sort.local import LocalSort
 from dask_gpusort.graph.sort.recipe import SortRecipe
 from dask_gpusort.order import Order

@@ -29,7 +29,7 @@ from ..chunk import complete, ops_for
 from ._dask import List, TaskRef, slices_from_chunks
 from .collection import Output, new_arrays
 from .input_checks import checked_chunk, chunk_name, wrong_size
-from .sort.groups import cut_part
+from .sort.finish import cut_part
 from .tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: A picklable function of chunks in C order, each array's of the first one, then of the next one, and of their sizes in

@@ -21,7 +21,7 @@ from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
 from dask_gpusort.graph import collection
-from dask_gpusort.graph.sort.cuts import find_cuts
+from dask_gpusort.graph.sort.scan import find_cuts
 from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan

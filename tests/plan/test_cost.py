@@ -9,7 +9,7 @@ import pytest
 
 from dask_gpusort.cost import cost_of, describe
 from dask_gpusort.graph.in_one_task import InOneTask
-from dask_gpusort.graph.sort.groups import Finish
+from dask_gpusort.graph.sort.finish import Finish
 from dask_gpusort.graph.sort.local import LocalSort
 from dask_gpusort.graph.sort.recipe import JoinedSort, SortRecipe
 from dask_gpusort.order import Order

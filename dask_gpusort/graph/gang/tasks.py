@@ -18,9 +18,9 @@ from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
 from ..input_checks import changed_run
 from ..sort.by_tasks import Bundle, Sources, pieces_in_order, scan, sort_bundle, take_shard, take_summaries
-from ..sort.cuts import Bounds, fingerprint
-from ..sort.groups import Finish, GroupRef
+from ..sort.finish import Finish, GroupRef
 from ..sort.local import LocalSort, RunSource, chunk_arrays
+from ..sort.scan import Bounds, fingerprint
 from ..tasks import Tasks
 from .communicator import ExchangePiece
 from .coordinator import DIGEST_BYTES

@@ -60,7 +60,7 @@ from ...plan.positions import Bundles
 from .. import serialization
 from .._dask import List
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk, declared_chunks, wrong_size
-from ..sort.groups import cut_part, take_part
+from ..sort.finish import cut_part, take_part
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 
 #: Shape of each chunk of a bundle.

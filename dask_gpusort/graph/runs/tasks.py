@@ -18,9 +18,10 @@ from ...table import Boundaries, Cuts, IntArray, RankSummary
 from .._dask import List, Task
 from ..input_checks import changed_run
 from ..sort.by_tasks import Sources
-from ..sort.cuts import Bounds, bound_cuts, boundary_ranks, checked_sizes, find_cuts
-from ..sort.groups import Finish, Piece
+from ..sort.finish import Finish
 from ..sort.local import LocalSort, RunSource, chunk_arrays, sorted_run
+from ..sort.scan import Bounds, bound_cuts, boundary_ranks, checked_sizes, find_cuts
+from ..sort.scatter import Piece
 from ..tasks import Tasks
 from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_slices
 from .plugins import ListTask, RunTask

@@ -58,9 +58,10 @@ from .._dask import List, Task
 from ..input_checks import changed_run
 from ..placement import PlacedTask
 from ..tasks import Tasks
-from .cuts import Bounds, bound_cuts, boundary_ranks, checked_sizes, fingerprint
-from .groups import Finish, Piece
+from .finish import Finish
 from .local import LocalSort, RunSource, chunk_arrays, sorted_run
+from .scan import Bounds, bound_cuts, boundary_ranks, checked_sizes, fingerprint
+from .scatter import Piece
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]

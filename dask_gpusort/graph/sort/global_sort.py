@@ -31,7 +31,7 @@ from ..explain import note
 from ..in_one_task import InOneTask
 from ..inputs import rechunk
 from ..tasks import Chunks
-from .groups import Finish
+from .finish import Finish
 from .local import LocalSort
 from .recipe import JoinedSort, SortRecipe
 from .request import Keys, Request, Want

@@ -21,9 +21,10 @@ from ...plan import Plan
 from ..in_one_task import assemble, chunk_starts
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 from .by_tasks import Sources, direct_outputs, exchange_by_tasks
-from .cuts import find_cuts
-from .groups import Finish, finish_groups, output_chunks, own_pieces, scatter
+from .finish import Finish, finish_groups, output_chunks
 from .local import LocalSort, check_presorted, checked_block, chunk_origins, local_sorts, run_sources
+from .scan import find_cuts
+from .scatter import own_pieces, scatter
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import dask_gpusort
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import serialization
 from dask_gpusort.graph.sort import by_tasks as task_exchange
-from dask_gpusort.graph.sort.groups import Finish
+from dask_gpusort.graph.sort.finish import Finish
 from dask_gpusort.graph.sort.local import LocalSort, run_sources
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan

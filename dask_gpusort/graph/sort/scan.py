@@ -1,6 +1,6 @@
-"""Stages 2 and 3: count and scan. The cuts of all runs between groups, exact or within bounds.
+"""Stage 3: scan. The cuts of all runs between groups, exact or within bounds. Tasks ``sort-scan`` and ``sort-cut``.
 
-Exact cuts take two rounds or more. Tasks ``sort-count``, ``sort-sum``, ``sort-scan`` and ``sort-cut``::
+Exact cuts take two rounds or more::
 
     run r --- sort-count 0 --> summary --> sort-sum 0 --> sort-scan 0 -- brackets -.        a round, rarely two:
               (every run)      (digits)    (a tree)       (one)                    |        which keys to count
@@ -11,8 +11,8 @@ Exact cuts take two rounds or more. Tasks ``sort-count``, ``sort-sum``, ``sort-s
     cuts  <---------------------------------------------- sort-cut                          and down again
     (some neighbouring runs)                              (the same tree)
 
-A tree of tasks (`Plan.tree`) adds up summaries and counts, so no task receives those of all runs. On the way down, each
-task gives the parts that it added up their shares of the keys that tie with a boundary and come before it.
+On the way down the tree, each task gives the parts that it added up their shares of the keys that tie with a boundary
+and come before it.
 
 Bounds take one round. Where a round costs more than a few keys do, as between GPUs, the cut is resolved later. A
 chunk sends to a group the keys that certainly belong to it, and those that may::
@@ -36,24 +36,24 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tlz import concat
 
 from ... import table
-from ...chunk import numpy_ops, ops_for
-from ...chunk.run import Run, is_fixed_width
-from ...chunk.steps import count_ends
+from ...chunk import numpy_ops
+from ...chunk.run import is_fixed_width
 from ...order import Order
 from ...plan import Plan, Runs
 from ...table import IntArray, KeyOrder, RankSummary
 from .._dask import List, Task, TaskRef
 from ..input_checks import changed_run, changed_source, wrong_size
 from ..tasks import Tasks
+from .count import add_up, count, count_runs, sum_counts, sum_summaries, summarize
 
 
 @dataclass(frozen=True)
@@ -149,65 +149,6 @@ def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: 
     first += (every == chunk[permutation[before]]) * np.minimum(ranks - most[before], ties[before])
     last -= (every == chunk[permutation[behind]]) * np.minimum(least[behind] - ranks, ties[behind])
     return first, last
-
-
-def summarize(
-    runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int, radix_bits: int
-) -> list[table.RankSummary]:
-    """Task: summarize runs inside the brackets."""
-    return [
-        ops_for(run.keys).summarize_run(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs
-    ]
-
-
-def count(runs: Sequence[Run], brackets: table.Brackets | None, order: Order) -> list[table.Counts]:
-    """Task: count the keys of runs up to the ends of the brackets."""
-    return [count_ends(ops_for(run.keys).sorted_keys(run, order), brackets) for run in runs]
-
-
-def sum_summaries(
-    summaries: Sequence[Sequence[table.RankSummary]], order: Order, kept_samples: int, radix_bits: int
-) -> list[table.RankSummary]:
-    """Task: one summary of several."""
-    key_order = numpy_ops.key_order(order)
-    return [table.combine_summaries(list(concat(summaries)), kept_samples, radix_bits, key_order)]
-
-
-def sum_counts(counts: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
-    """Task: the sum of counts."""
-    return [table.add_counts(list(concat(counts)))]
-
-
-def count_runs(
-    tasks: Tasks,
-    plan: Plan,
-    runs: Sequence[Task | TaskRef],
-    number: int,
-    function: Callable[..., Any],
-    *arguments: Any,
-) -> list[TaskRef]:
-    """Add the tasks of one round, one for each range in `Plan.counted`."""
-    return [
-        tasks.add("sort-count", (number, first), function, List(*runs[first:last]), *arguments)
-        for first, last in plan.counted
-    ]
-
-
-def add_up(
-    tasks: Tasks, plan: Plan, number: int, counts: Sequence[TaskRef], function: Callable[..., Any], *arguments: Any
-) -> list[list[List]]:
-    """Add the tasks that add up one round; gives the inputs of the tasks of each level, the last one included."""
-    reads: list[list[List]] = []
-    below, width = counts, plan.counted[0][1]
-    for level, ranges in enumerate(plan.tree):
-        reads.append([List(*below[first // width : -(-last // width)]) for first, last in ranges])
-        if level + 1 < len(plan.tree):
-            below = [
-                tasks.add("sort-sum", (number, level, node), function, read, *arguments)
-                for node, read in enumerate(reads[-1])
-            ]
-            width = 1
-    return reads
 
 
 def checked_sizes(plan: Plan, sizes: np.ndarray) -> np.ndarray:
