@@ -31,7 +31,7 @@ from ...order import Order
 from ...plan import Plan
 from ..explain import Made, note
 from ..input_checks import checked_chunk, checked_lanes
-from ..inputs import chunk_limit, equal_chunks, rechunk, rechunk_checked, whole_axes
+from ..inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
 from .global_sort import global_sort, join, joins_rows, plan_for
 from .request import Keys, Request
 
@@ -128,25 +128,10 @@ def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) 
 
 
 def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
-    dims = keys.ndim - bool(request.order.words)
-    last = [dim for dim in range(dims) if dim != axis] + [axis]
-    behind = [dims] if request.order.words else []
-    moved = [keys.transpose(last + behind), *(value.transpose(last) for value in values)]
-    stacked = _stack_rows(request, moved)
-    return tuple(array.transpose(np.argsort(last).tolist()) for array in stacked)
+    def sort_row(row: Any, *own: Any) -> tuple[Any, ...]:
+        return global_sort(request, Keys(row, request.order), own, row.chunks[0])
 
-
-def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
-    keys, *values = arrays
-    if keys.ndim == 1 + bool(request.order.words):
-        return global_sort(request, Keys(keys, request.order), values, keys.chunks[0])
-    parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
-    # Stacking makes swapped byte orders native and padded records packed.
-    return tuple(
-        da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
-        for column in zip(*parts, strict=True)
-    )
+    return lane_by_lane(sort_row, [keys, *values], axis, keys.ndim - bool(request.order.words))
 
 
 @dataclass(frozen=True)
