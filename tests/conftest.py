@@ -12,6 +12,7 @@ from typing import Any
 import dask
 import numpy as np
 import pytest
+from dask.callbacks import Callback
 from hypothesis import HealthCheck, Phase, settings
 
 from dask_gpusort.chunk import numpy_ops
@@ -76,12 +77,12 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 @contextmanager
 def no_computation() -> Iterator[None]:
-    """A context in which computing any Dask collection fails."""
+    """A context in which computing any Dask collection fails, also where a local scheduler is named."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("a Dask collection was computed while a graph was built")
 
-    with dask.config.set(scheduler=refuse):
+    with dask.config.set(scheduler=refuse), Callback(start=refuse):
         yield
 
 
