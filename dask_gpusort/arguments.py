@@ -13,7 +13,7 @@ from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .array_arguments import check_library, checked_array
-from .chunk.tie_ranks import METHODS, NAN_POLICIES, Ranking
+from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.sort.request import Options
 from .plan.select import STRATEGIES

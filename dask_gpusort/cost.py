@@ -23,7 +23,7 @@ from dask.utils import format_bytes
 from . import plan as plans
 from .plan import Exchange, Plan
 from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
-from .plan.text import format_chunks
+from .plan.terms import format_chunks
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.

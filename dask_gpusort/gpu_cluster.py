@@ -27,7 +27,7 @@ from .graph.runtime import planned_for, workers_of_cluster
 #: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.
 POOL_FRACTION = 0.9
 #: Share of a GPU's memory that results may take before the oldest are spilled to the host. The rest of the pool is
-#: for scratch memory and for what is lost between blocks (see `plan.turns.TURNS_FRACTION`).
+#: for scratch memory and for what is lost between blocks (see `plan.memory.TURNS_FRACTION`).
 SPILL_FRACTION = 0.65
 #: Messages to and from the scheduler are small: UCX takes 0.9 ms for each, TCP 0.4, and a sort by a gang waits for six.
 #: Arrays move between workers. 2^28 uint32 on each of two H200 take 23.5 ms in place of 26.6.

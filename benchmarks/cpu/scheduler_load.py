@@ -30,7 +30,7 @@ from distributed.core import Status
 from distributed.protocol import Serialize, deserialize, dumps, serialize
 from distributed.scheduler import WorkerState, _materialize_graph
 
-from dask_gpusort.chunk.free_memory import return_free_memory
+from dask_gpusort.chunk.memory import return_free_memory
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.collection import Output, new_arrays
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin

@@ -16,7 +16,7 @@ import cupy as cp
 import numpy as np
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.policy import merge_tuning
+from dask_gpusort.kernels.policy import tuning
 
 from ..harness.device import Table, is_argsorted, median_ms, random_keys, run_table
 from ..harness.records import Row, slug
@@ -40,7 +40,7 @@ def sort_rows(table: Table, n: int) -> Iterator[Row]:
         keys = random_keys(dtype, n)
         out = cp.empty_like(keys)
         theirs = table.cub.call(f"cub_merge_{dtype}", keys, out)
-        doublings = levels(n, merge_tuning.merge_shape(keys.itemsize, 0).keys)
+        doublings = levels(n, tuning.merge_shape(keys.itemsize, 0).keys)
         out.fill(0x5A)
         ours = median_ms(lambda: kernels.sort_by_comparison(keys, less="a < b", out=out), 3)  # noqa: B023
         traffic, good = 2 * keys.nbytes * (1 + doublings), equals_our_sort(keys, out)

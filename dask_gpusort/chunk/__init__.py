@@ -1,12 +1,8 @@
 """Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, under the same names.
 
-They export the steps of files with one subject each: `numpy_keys` and `cupy_keys` encode and compare keys,
-`numpy_sorts` and `cupy_sorts` sort and merge them, `numpy_rows` and `cupy_rows` sort rows, `numpy_lanes` and
-`cupy_lanes` give their order statistics, `numpy_select` and `cupy_select` search long lanes, `numpy_top` and
-`cupy_rows` select the first keys, `numpy_search` and `cupy_search` rank needles among sorted keys, `numpy_positions`
-and `cupy_positions` read and write elements at positions, `tie_groups` and `cupy_ties` find the tie groups of sorted
-keys, and `cupy_joins` sorts all chunks of one memory. `steps`, `weighted_lanes`, `distinct` and `tie_ranks` have
-one code for both.
+They export the steps of files with one subject each, `numpy_...` and `cupy_...`: keys, sorts, order statistics
+(`..._select`), search and positions. `tie_groups` and `cupy_ties` find equal keys, and `steps`,
+`lanes` and `distinct` have one code for both.
 
 `cupy_staged_ops` has the heavy steps of NumPy chunks, on a GPU. `cupy_nccl` moves shards between GPUs.
 """

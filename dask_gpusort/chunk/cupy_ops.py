@@ -17,19 +17,30 @@ from .. import kernels
 from .. import keys as key_codes
 from ..order import Order
 from ..table import Brackets, Digits, RankSummary, Side
-from . import numpy_ops, summarize, word_layout
-from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
+from . import numpy_ops, numpy_words, steps
 from .cupy_keys import before, decode, encode, encode_own, expression_of, floor
-from .cupy_lanes import reduce_lanes
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
-from .cupy_rows import argsort_rows, first_indices, sort_rows
 from .cupy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
-from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
-from .cupy_sorts import argsort_keys, merge, sort_and_argsort, sort_keys, sort_pairs
+from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes, sample
+from .cupy_sorts import (
+    argsort_chunks,
+    argsort_keys,
+    argsort_rows,
+    concatenate_chunks,
+    exclusive,
+    first_indices,
+    merge,
+    paste,
+    sort_and_argsort,
+    sort_chunks,
+    sort_chunks_by_key,
+    sort_keys,
+    sort_pairs,
+    sort_rows,
+)
 from .cupy_ties import tie_groups
 from .run import Run
-from .steps import add_starts, check_lengths, edges, first_descent, take_rows
-from .summarize import summarize_run
+from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
 
 key_order = numpy_ops.key_order
 
@@ -61,7 +72,7 @@ def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
         for part, descending in zip(parts, directions, strict=True)
         for column in _columns(cupy.ascontiguousarray(part).ravel(), descending)
     ]
-    packed = word_layout.pack([codes for codes, _ in columns], [bits for _, bits in columns])
+    packed = numpy_words.pack([codes for codes, _ in columns], [bits for _, bits in columns])
     return packed.reshape(*parts[0].shape, *packed.shape[1:])
 
 
@@ -71,10 +82,10 @@ def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
         codes = kernels.floor_codes(kernels.encode(part, descending), part.dtype, descending)
         return [(codes, 1 if part.dtype.kind == "b" else 8 * part.dtype.itemsize)]
     rows = kernels.encode_words(part, descending)
-    return [(rows[:, word], word_layout.WORD_BITS) for word in range(rows.shape[1])]
+    return [(rows[:, word], numpy_words.WORD_BITS) for word in range(rows.shape[1])]
 
 
-class CupyKeys(summarize.SortedKeys):
+class CupyKeys(steps.SortedKeys):
     """Sorted keys in transit on the device."""
 
     def at(self, positions: np.ndarray) -> np.ndarray:
@@ -94,7 +105,7 @@ class CupyKeys(summarize.SortedKeys):
             return kernels.search_words(self.array, needles, side)
         return kernels.search_wide(self.array, needles, side, descending=self.order.descending)
 
-    def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def ranked(self, samples: steps.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:
             return super().ranked(samples)
         positions = samples.distance if samples.are_of_all(self.size) else samples.positions
@@ -103,7 +114,7 @@ class CupyKeys(summarize.SortedKeys):
 
 
 def sorted_keys(run: Run, order: Order) -> CupyKeys:
-    """Give the keys of a run, for `summarize`."""
+    """Give the keys of a run, for `summarize_run`."""
     return CupyKeys(run.keys, order)
 
 

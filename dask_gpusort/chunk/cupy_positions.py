@@ -14,7 +14,7 @@ import cupyx
 import numpy as np
 
 from .. import kernels
-from .cupy_joins import concatenate_chunks
+from .cupy_sorts import concatenate_chunks
 from .numpy_positions import positions_of
 
 

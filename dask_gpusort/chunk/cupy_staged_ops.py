@@ -8,7 +8,7 @@
 
 Keys, codes and companions are on the host between the steps, so the sort needs no more of the device than some steps
 at a time. Many threads copy while one of them sorts. Each waits at the device's gate for the memory of its step (see
-`device_memory`). A step that finds no memory is done again after the pool's free blocks are returned, then alone.
+`memory`). A step that finds no memory is done again after the pool's free blocks are returned, then alone.
 
 On the device dates are integers, shifted so that their codes are those of the host.
 """
@@ -26,7 +26,7 @@ import numpy as np
 
 from ..order import POSITION_BYTES, Order
 from . import cupy_ops, cupy_staging
-from .device_memory import USABLE_FRACTION, gate_of, step_bytes
+from .memory import USABLE_FRACTION, gate_of, step_bytes
 from .numpy_keys import encode
 from .run import Run
 from .steps import check_lengths, first_descent

@@ -1,14 +1,20 @@
-"""Lanes of one chunk as rows of a matrix, and their statistics from sorted rows, for NumPy and CuPy."""
+"""Lanes of one chunk as rows of a matrix, and their statistics, for NumPy and CuPy.
+
+NumPy divides the sums of weights by the total, and rounds that to the dtype of `q`, before it compares. That decides
+ties, so all formulas of weighted quantiles keep the order of its operations.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..table import Statistic
+from . import library_of
 
 
 def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], int]:
@@ -52,3 +58,129 @@ def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> An
     columns = ranks.reshape(ranks.shape[0] * ranks.shape[1], len(rows)).T
     keys = np.take_along_axis(rows, columns, axis=1).T.reshape(ranks.shape)
     return statistic.result(keys, counts, nans)
+
+
+#: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
+_BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Hold what a part of each lane knows of the quantiles."""
+
+    #: Shape (quantiles, *lanes): the first key whose share of the weight, with all before it, is a quantile; the last
+    #: key where there is none.
+    keys: Any
+    found: Any  # shape (quantiles, *lanes): whether there is one
+    counts: Any  # shape (*lanes,): the keys that take part
+    nans: Any  # shape (*lanes,): the number of NaN
+    totals: Any  # shape (*lanes,): weights of the whole lane
+
+
+def check_weights(weights: Any) -> None:
+    """Refuse negative weights, as NumPy does."""
+    if (weights < 0).any():
+        raise ValueError("Weights must be non-negative.")
+
+
+def reduce_weighted_lanes(
+    block: Any, weights: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False
+) -> Any:
+    """Find weighted quantiles of each lane of a chunk by "inverted_cdf", shape (*statistic.shape, *kept axes).
+
+    Weights are not negative, and broadcast to the chunk's shape.
+    """
+    check_weights(weights)
+    shape = result_shape(statistic, block.shape, axes, keepdims)
+    weights = np.broadcast_to(weights, block.shape)
+    if block.dtype.hasobject:
+        found = statistic.by_numpy(block, tuple(axes), weights)
+        return np.asarray(found, object).reshape(shape)[()]
+    lanes, kept, length = lanes_last(block, axes)
+    weights = lanes_last(weights, axes)[0]
+    found = np.empty_like(block, shape=(math.prod(statistic.shape), *kept), dtype=statistic.dtype_of(block.dtype))
+    lane_bytes = max(length * (block.dtype.itemsize + 24), 1)
+    for batch in batches(kept, max(1, _BATCH_BYTES[library_of(block)] // lane_bytes)):
+        part = found[(slice(None), *batch)]
+        size = (math.prod(part.shape[1:]), length)
+        rows = lanes[batch].reshape(size).astype(block.dtype.newbyteorder("="), copy=False)
+        part[...] = _reduce_rows(rows, weights[batch].reshape(size), statistic).reshape(part.shape)
+    return found.reshape(shape)[()]
+
+
+def _reduce_rows(rows: Any, weights: Any, statistic: Statistic) -> Any:
+    """Weighted quantiles of each row, shape (quantiles, rows)."""
+    count, length = rows.shape
+    if length == 0:
+        empty = np.zeros_like(rows, shape=(count, 1))
+        return reduce_sorted(empty, statistic, np.zeros_like(empty, shape=count, dtype=np.int64), length)
+    order = rows.argsort(axis=1)
+    rows, weights = (np.take_along_axis(array, order, 1) for array in (rows, weights))
+    totals = sum_weights(rows, weights, statistic)
+    return combine_picked([pick_keys(rows, weights, totals, 0, statistic)], statistic)
+
+
+def sum_weights(keys: Any, weights: Any, statistic: Statistic) -> Any:
+    """Give the weight of the part of each lane in the last axis that takes part, with that axis of size one."""
+    if keys.shape[-1] == 0:
+        return np.zeros_like(weights, shape=(*keys.shape[:-1], 1), dtype=np.float64)
+    return _cumulative(keys, weights, statistic)[..., -1:]
+
+
+def pick_keys(keys: Any, weights: Any, sums: Any, part: int, statistic: Statistic) -> Picked:
+    """Pick the quantiles that are in one part of each lane, shape (*lanes, length), sorted with NaN last.
+
+    `sums` are the weights of all parts, shape (*lanes, parts).
+    """
+    assert statistic.q is not None
+    ends = sums.cumsum(axis=-1)
+    totals = ends[..., -1]
+    length = keys.shape[-1]
+    nans = _count_nans(keys)
+    counts = length - nans * statistic.skip_nan
+    quantiles = statistic.q.reshape(-1)
+    if length == 0:
+        found = np.zeros_like(totals, shape=(len(quantiles), *totals.shape), dtype=bool)
+        return Picked(np.zeros_like(keys, shape=found.shape), found, counts, nans, totals)
+    shares = _cumulative(keys, weights, statistic)
+    if part:
+        shares += ends[..., part - 1 : part]
+    with np.errstate(invalid="ignore", divide="ignore"):  # `combine_picked` refuses such totals
+        shares /= totals[..., None]
+    if quantiles.dtype.kind == "f":
+        shares = shares.astype(quantiles.dtype, copy=False)
+    # The quantile 0 is the first key that has any weight.
+    shares[shares == 0] = -1
+    below = np.empty_like(counts, shape=(len(quantiles), *counts.shape))
+    for number, quantile in enumerate(quantiles):
+        below[number] = np.count_nonzero(shares < quantile, axis=-1)
+    ranks = np.maximum(np.minimum(below, counts - 1), 0)
+    picked = np.take_along_axis(keys, np.moveaxis(ranks, 0, -1), -1)
+    return Picked(np.moveaxis(picked, -1, 0), below < counts, counts, nans, totals)
+
+
+def combine_picked(parts: Sequence[Picked], statistic: Statistic) -> Any:
+    """Combine the quantiles of each lane, shape (quantiles, *lanes), from all its parts in order."""
+    counts, nans = sum(part.counts for part in parts), sum(part.nans for part in parts)
+    totals = parts[0].totals
+    if ((counts > 0) & ~((totals > 0) & (totals < np.inf))).any():
+        raise ValueError("Weights included NaN, inf or were all zero.")
+    keys, found = parts[0].keys, parts[0].found
+    for part in parts[1:]:
+        keys = np.where(~found & (part.counts > 0), part.keys, keys)
+        found = found | part.found
+    return statistic.result((keys, keys), counts, nans)
+
+
+def _cumulative(keys: Any, weights: Any, statistic: Statistic) -> Any:
+    """Cumulative weights of the keys that take part."""
+    if statistic.skip_nan and has_nan(keys.dtype):
+        weights = np.where(np.isnan(keys), np.zeros_like(weights, shape=()), weights)
+    return weights.cumsum(axis=-1, dtype=np.float64)
+
+
+def _count_nans(keys: Any) -> Any:
+    """Count the NaN along the last axis."""
+    if not has_nan(keys.dtype):
+        return np.zeros_like(keys, shape=keys.shape[:-1], dtype=np.int64)
+    return np.isnan(keys).sum(axis=-1, dtype=np.int64)

@@ -25,7 +25,7 @@ from ..order import Order
 from ..table import IntArray, Side
 from . import numpy_radix, numpy_words
 from .numpy_less import lower_bound
-from .word_layout import code_of
+from .numpy_words import code_of
 
 WORD_BYTES = 8
 

@@ -25,19 +25,24 @@ import numpy as np
 
 from ..order import Order, of_words
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
-from . import numpy_columns, numpy_radix, summarize, word_layout
+from . import numpy_columns, numpy_radix, numpy_words, steps
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
-from .numpy_lanes import reduce_lanes
 from .numpy_positions import concatenate_along, put, put_along, take, take_along
-from .numpy_rows import argsort_rows, sort_rows
 from .numpy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
-from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, sample
-from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
-from .numpy_top import first_indices
+from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes, sample
+from .numpy_sorts import (
+    argsort_keys,
+    argsort_rows,
+    first_indices,
+    merge,
+    sort_keys,
+    sort_rows,
+    sort_with_positions,
+    sorted_by_numpy,
+)
 from .run import Run
 from .run import concatenate as concatenate_arrays
-from .steps import add_starts, check_lengths, edges, first_descent, take_rows
-from .summarize import summarize_run
+from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
 from .tie_groups import tie_groups
 
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
@@ -117,7 +122,7 @@ def key_order(order: Order) -> KeyOrder:
     )
 
 
-class NumpyKeys(summarize.SortedKeys):
+class NumpyKeys(steps.SortedKeys):
     """Sorted keys in transit on the host."""
 
     def at(self, positions: np.ndarray) -> np.ndarray:
@@ -128,7 +133,7 @@ class NumpyKeys(summarize.SortedKeys):
 
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
-    """Give the keys of a run, for `summarize`."""
+    """Give the keys of a run, for `summarize_run`."""
     return NumpyKeys(run.keys, order)
 
 
@@ -148,7 +153,7 @@ def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
     if numpy_columns.codes_of(columns) is None:
         packed = _record(columns)
     else:
-        packed = word_layout.pack([column.values for column in columns], [column.bits for column in columns])
+        packed = numpy_words.pack([column.values for column in columns], [column.bits for column in columns])
     return packed.reshape(*parts[0].shape, *packed.shape[1:])
 
 
@@ -157,7 +162,7 @@ def packed_order(dtypes: Sequence[np.dtype[Any]], directions: Sequence[bool]) ->
     columns = _columns([np.empty(0, dtype) for dtype in dtypes], directions)
     if numpy_columns.codes_of(columns) is None:
         return Order(_record(columns).dtype, stable=True, directions=tuple(column.descending for column in columns))
-    packed = word_layout.pack([column.values for column in columns], [column.bits for column in columns])
+    packed = numpy_words.pack([column.values for column in columns], [column.bits for column in columns])
     return Order(packed.dtype, stable=True) if packed.ndim == 1 else of_words(packed.shape[1])
 
 

@@ -1,4 +1,4 @@
-"""Radix sorts of unsigned codes on one CPU core, built from NumPy calls.
+"""Radix sorts and merges of unsigned codes on one CPU core, built from NumPy calls.
 
 NumPy's vectorised sort of plain words is 6 to 15 times faster than its stable
 sort and its argsort. Every function here therefore sorts words:
@@ -23,10 +23,92 @@ NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
 import numpy as np
 
+from ..keys import BLOCK_KEYS
 from .merge_choice import prefers_merge
-from .numpy_packing import Array, as_rows, pack, take, tiles, unpack, unpack_positions
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def as_rows(codes: Array) -> Array:
+    """View codes as (rows, keys a row)."""
+    if codes.ndim == 0:
+        raise ValueError("a 0-d array has no axis to sort along; give it one with reshape(1)")
+    return codes.reshape(-1, codes.shape[-1]) if codes.size else codes.reshape(0, 0)
+
+
+def tiles(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+    """Yield (rows, columns) of about `BLOCK_KEYS` keys each, in memory order."""
+    num_rows, num_keys = shape
+    height = max(1, BLOCK_KEYS // max(num_keys, 1))
+    for top in range(0, num_rows, height):
+        for left in range(0, num_keys, BLOCK_KEYS):
+            yield slice(top, top + height), slice(left, min(left + BLOCK_KEYS, num_keys))
+
+
+def pack(rows: Array) -> tuple[Array, int, int, int]:
+    """Make the words ``(code - least) >> dropped << index_bits | position``; give words, index_bits, least, dropped."""
+    # The narrower words, if digit and position fit, sort twice as fast.
+    least = int(rows.min())
+    range_bits, index_bits = (int(rows.max()) - least).bit_length(), (rows.shape[-1] - 1).bit_length()
+    dropped = max(0, range_bits + index_bits - 64)
+    word = np.dtype(np.uint32 if range_bits - dropped + index_bits <= 32 else np.uint64)
+    as_word = word.type
+    low, shift = as_word(least & int(~as_word(0))), as_word(index_bits - dropped)
+    high_part = ~as_word((1 << index_bits) - 1)
+    positions = np.arange(rows.shape[-1] if len(rows) > 1 else min(rows.size, BLOCK_KEYS), dtype=word)
+    words = np.empty(rows.shape, word)
+    for across, along in tiles(rows.shape):
+        out = words[across, along]
+        # The code may exceed the word, but its difference from the least code
+        # does not, and the subtraction is exact modulo the word's range.
+        if rows.dtype == word:
+            np.subtract(rows[across, along], low, out=out)
+        else:
+            out[...] = rows[across, along]
+            out -= low
+        out <<= shift
+        if dropped:
+            out &= high_part
+        if len(rows) > 1:
+            out += positions[along]
+        else:
+            out += positions[: out.shape[-1]] + as_word(along.start)
+    return words, index_bits, least, dropped
+
+
+def unpack_positions(words: Array, index_bits: int) -> Array:
+    """Turn words into int64 positions, in the same memory if they are u64."""
+    words &= words.dtype.type((1 << index_bits) - 1)
+    return words.view(np.int64) if words.dtype.itemsize == 8 else words.astype(np.int64)
+
+
+def unpack(rows: Array, words: Array, index_bits: int, least: int, dropped: int) -> tuple[Array, Array]:
+    """Turn sorted words into sorted codes and positions."""
+    if dropped:
+        positions = unpack_positions(words, index_bits)
+        return take(rows, positions), positions
+    codes = np.empty_like(rows)
+    for across, along in tiles(rows.shape):
+        digits = words[across, along] >> words.dtype.type(index_bits)
+        out = codes[across, along]
+        out[...] = digits
+        out += rows.dtype.type(least)
+    return codes, unpack_positions(words, index_bits)
+
+
+def take(rows: Array, positions: Array) -> Array:
+    if len(rows) == 1:
+        # A gather by one index costs half as much as one by row and column.
+        taken: Array = rows[0].take(positions[0])
+        return taken.reshape(rows.shape)
+    return np.take_along_axis(rows, positions, axis=-1)
+
 
 # Keys in a block of the step that resolves ties. Each block
 # takes several NumPy calls, even where no keys tie, so many small blocks cost
@@ -183,3 +265,39 @@ def _low_bits(codes: Array, least: int, dropped: int) -> Array:
     low -= np.uint64(least)
     low &= np.uint64((1 << dropped) - 1)
     return low
+
+
+# Most runs that np.argsort finds and merges as fast as this file does. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
+# 1.81 times as fast as np.argsort, of u8 0.84 / 1.00 / 1.62 times (on an AVX-512 Xeon).
+_FOUND_RUNS = 2
+
+
+def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:
+    """Merge sorted runs of one unsigned dtype, which are not modified, into new memory or `out`.
+
+    NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
+    """
+    if not runs:
+        raise ValueError("no runs to join; pass at least one, which may be empty")
+    filled = [run for run in runs if run.size]
+    joined: Array = np.concatenate(runs, out=out)
+    if all(a[-1] <= b[0] for a, b in pairwise(filled)):
+        return joined
+    # Narrow codes are counted, which reads them once in any order.
+    if joined.dtype.itemsize > 2 and prefers_merge(joined.dtype, len(filled)):
+        joined.sort(kind="stable")
+    else:
+        sort(joined)
+    return joined
+
+
+def argmerge_runs(codes: Array, offsets: Sequence[int] | Array) -> Array:
+    """Find the int64 positions that sort contiguous sorted runs ``codes[offsets[i]:offsets[i + 1]]`` stably."""
+    runs = len(offsets) - 1
+    if codes.size == 0 or runs <= 1:
+        return np.arange(codes.size, dtype=np.int64)
+    if codes.dtype.itemsize <= 2 or codes.size <= SMALL or runs <= _FOUND_RUNS:
+        return np.argsort(codes, kind="stable").astype(np.int64, copy=False)
+    words, index_bits, *_ = sorted_words(as_rows(codes), runs)
+    positions: Array = unpack_positions(words, index_bits)[0]
+    return positions

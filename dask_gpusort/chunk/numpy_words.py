@@ -21,11 +21,95 @@ import numpy as np
 
 from ..keys import BLOCK_KEYS
 from ..table import IntArray, Side
-from . import numpy_merge, numpy_radix
-from .dictionary import dictionary_encode
+from . import numpy_radix
 from .merge_choice import prefers_merge
 from .numpy_less import lower_bound
-from .word_layout import WORD_BITS, code_of
+
+WORD_BITS = 64
+
+
+def lay_out(bits: Sequence[int]) -> list[list[int]]:
+    """Assign columns of at most 64 bits, most significant first, to words, at least one."""
+    # No column is divided: small numbers in two words would have a wide range in both.
+    words: list[list[int]] = [[]]
+    used = 0
+    for number, width in enumerate(bits):
+        if used + width > WORD_BITS:
+            words.append([])
+            used = 0
+        words[-1].append(number)
+        used += width
+    return words
+
+
+def code_of(width: int) -> np.dtype[Any]:
+    """Give the narrowest unsigned dtype of at least `width` bits."""
+    return np.dtype(next(f"u{size}" for size in (1, 2, 4, 8) if 8 * size >= width))
+
+
+def pack(columns: Sequence[Any], bits: Sequence[int]) -> Any:
+    """Pack columns, most significant first, into codes, or into C-contiguous uint64 words if they exceed 64 bits."""
+    layout = lay_out(bits)
+    if len(layout) == 1:
+        return _join(columns, bits, code_of(sum(bits)))
+    words = np.empty_like(columns[0], shape=(len(columns[0]), len(layout)), dtype=np.uint64, order="C")
+    for word, numbers in enumerate(layout):
+        mine = [columns[number] for number in numbers], [bits[number] for number in numbers]
+        words[:, word] = _join(*mine, np.dtype(np.uint64))
+    return words
+
+
+def _join(columns: Sequence[Any], bits: Sequence[int], code: np.dtype[Any]) -> Any:
+    """Columns side by side in one code."""
+    joined = columns[0].astype(code)
+    for column, width in zip(columns[1:], bits[1:], strict=True):
+        joined <<= code.type(width)
+        joined |= column.astype(code, copy=False)
+    return joined
+
+
+#: Most distinct values: their ranks are bytes, and a few tries find a multiplier without collisions.
+MOST_VALUES = 256
+
+#: Keys sampled first. If the sample has many values, as random keys do, the encoding is given up.
+_SAMPLED_KEYS = 1 << 10
+
+#: Bits of a slot number. The hash table has a byte in each slot and stays in the level-1 cache.
+_HASH_BITS = 15
+
+#: Multipliers to try: random odd numbers. One in three has no collisions among 256 random values, exp(-256**2 / 2**16),
+#: so that all of them fail once in 10**12.
+_MULTIPLIERS = np.random.default_rng(0).integers(1 << 62, 1 << 63, 64, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+def dictionary_encode(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Rank each key's value among the distinct values of a column of any strides; None if there are many."""
+    # Rounded measurements, classes and categories have few values in many bits. Their ranks are bytes, so that several
+    # such columns, or one and the keys' positions, need one radix sort.
+    # NumPy sorts keys of the other byte order slowly, and under the interpreter's lock.
+    sampled = np.unique(column[:: len(column) // _SAMPLED_KEYS + 1].astype(np.uint64))
+    if len(sampled) > MOST_VALUES // 2:
+        return None
+    codes = column.astype(np.uint64)
+    ordered = np.sort(codes)
+    values = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    if len(values) > MOST_VALUES:
+        return None
+    for multiplier in _MULTIPLIERS:
+        slots = _slots(values, multiplier)
+        if len(np.unique(slots)) == len(values):
+            table = np.zeros(1 << _HASH_BITS, np.uint8)
+            table[slots] = np.arange(len(values))
+            found: np.ndarray[Any, Any] = table[_slots(codes, multiplier)]
+            return found
+    return None
+
+
+def _slots(values: np.ndarray[Any, Any], multiplier: np.uint64) -> np.ndarray[Any, Any]:
+    slots: np.ndarray[Any, Any] = values * multiplier
+    slots >>= np.uint64(64 - _HASH_BITS)
+    return slots
+
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -60,7 +144,7 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
         return np.arange(len(columns[0]), dtype=np.int64)
     code = _build(first, slice(None), len(columns[0]))
     if offsets is not None and prefers_merge(np.dtype(np.uint64), len(offsets) - 1):
-        permutation = numpy_merge.argmerge_runs(code, offsets)
+        permutation = numpy_radix.argmerge_runs(code, offsets)
         code = code[permutation] if reader.more() else code
     elif reader.more():
         code, permutation = numpy_radix.sort_with_positions(code)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from ..order import Order
+from ..table import Brackets, Counts, Digits, IntArray, RankSummary, Side
 from . import ops_for
+from .numpy_keys import differ
+from .run import Run, concatenate
 
 
 def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
@@ -61,3 +65,144 @@ def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
 def take_rows(block: Any, indices: Any, axis: int) -> Any:
     """Take a chunk's elements in the order of indices along an axis."""
     return np.take_along_axis(block, indices, axis)
+
+
+SIDES: tuple[Side, Side] = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Hold regular positions: every `distance`-th one of some ranges, and the last one of each, perhaps twice.
+
+    Empty ranges have no positions.
+    """
+
+    start: IntArray
+    stop: IntArray
+    distance: int
+
+    def are_of_all(self, size: int) -> bool:
+        """Tell whether there is one range, of all `size` keys."""
+        return len(self.start) == 1 and self.start[0] == 0 and self.stop[0] == size
+
+    @property
+    def positions(self) -> IntArray:
+        """All positions, range after range."""
+        count = self._count()
+        of = np.repeat(np.arange(len(count)), count)
+        step = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+        return np.minimum(self.start[of] + step * self.distance, self.stop[of] - 1)
+
+    @property
+    def range_of(self) -> IntArray:
+        """The range of each position."""
+        return np.repeat(np.arange(len(self.start)), self._count())
+
+    def _count(self) -> IntArray:
+        count = -(-(self.stop - self.start) // self.distance)
+        return np.where(count > 0, count + 1, 0)
+
+
+class SortedKeys:
+    """The sorted keys in transit of one chunk. Keys returned or passed in are the least of their tie class."""
+
+    def __init__(self, array: Any, order: Order):
+        self.array, self.order = array, order
+
+    @property
+    def size(self) -> int:
+        """Number of keys."""
+        return len(self.array)
+
+    def at(self, positions: IntArray) -> np.ndarray:
+        """Keys at some positions, on the host."""
+        raise NotImplementedError
+
+    def search(self, needles: np.ndarray, side: Side) -> IntArray:
+        """Count the keys less than ("left"), or up to ("right"), each needle; from the right any code may be one."""
+        raise NotImplementedError
+
+    def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Tell elementwise whether two returned keys differ."""
+        return differ(first, second, self.order)
+
+    def ranked(self, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
+        """Keys at regular positions, and the numbers of keys less than and up to each."""
+        position = samples.positions
+        found = self.at(position)
+        new = np.ones(len(found), bool)
+        new[1:] = self.differ(found[1:], found[:-1])
+        left, right = _own_counts(self, found[new], position[new])
+        distinct = np.cumsum(new) - 1
+        return found, left[distinct], right[distinct]
+
+
+def summarize_run(
+    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
+) -> RankSummary:
+    """Summarize a run's keys inside some brackets, and count leading digits if `radix_bits` is not 0."""
+    keys = ops_for(run.keys).sorted_keys(run, order)
+    digits = count_digits(keys, radix_bits) if radix_bits and len(run) else None
+    return summarize_keys(keys, brackets, samples, digits)
+
+
+def summarize_keys(
+    keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None
+) -> RankSummary:
+    """Summarize one chunk's keys inside some brackets, or all, in `samples` regular keys, or in all distinct ones.
+
+    Regular samples bound every sub-block (Satish, Harris, Garland, IPDPS 2009, section 5.2).
+    """
+    if brackets is None:
+        start, stop = np.zeros(1, np.int64), np.full(1, keys.size, np.int64)
+    else:
+        start, stop = keys.search(brackets.low, "left"), keys.search(brackets.high, "right")
+    inside = int((stop - start).sum())
+    distance = 1 if samples is None else max(1, -(-inside // samples))
+    chosen = Samples(start, stop, distance)
+    found, left, right = keys.ranked(chosen)
+    # Keys that compare equal have the same rank.
+    new = np.ones(len(found), bool)
+    new[1:] = left[1:] != left[:-1]
+    sizes = np.array([keys.size])
+    return RankSummary(sizes, found[new], chosen.range_of[new], left[new], right[new], start, stop, digits)
+
+
+def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
+    """Count one chunk's keys up to both ends of each bracket; without brackets, only its size."""
+    sizes = np.array([keys.size])
+    if brackets is None or not len(brackets.low):
+        return Counts(sizes, np.empty((4, 0), np.int64))
+    # Both ends are searched at once: a search by comparisons makes as many NumPy calls for one needle as for many.
+    ends = concatenate([brackets.low, brackets.high])
+    (low_left, high_left), (low_right, high_right) = (np.split(keys.search(ends, side), 2) for side in SIDES)
+    # A bracket of one key has no keys between its ends.
+    return Counts(sizes, np.stack([low_left, low_right, np.maximum(low_right, high_left), high_right]))
+
+
+def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tuple[IntArray, IntArray]:
+    """Numbers of keys less than, and up to, the keys at some positions.
+
+    A key that differs from both neighbours needs no search, and reading neighbours is cheap: they are in the cache.
+    """
+    left, right = position.copy(), position + 1
+    before, after = np.maximum(position - 1, 0), np.minimum(right, keys.size - 1)
+    tied = np.flatnonzero(~(keys.differ(keys.at(before), found) & keys.differ(keys.at(after), found)))
+    left[tied] = keys.search(found[tied], "left")
+    right[tied] = keys.search(found[tied], "right")
+    return left, right
+
+
+def count_digits(keys: SortedKeys, radix_bits: int) -> Digits:
+    """Count the leading digits of codes, below the prefix shared by all of them.
+
+    Bucket offsets are where the digits of neighbours differ (Satish, Harris, Garland, IPDPS 2009, section 4.2).
+    """
+    # A key has the digit of the least code of its tie class, in every chunk: those before an edge are the keys up to
+    # the class of the code before it.
+    ends = keys.at(np.array([0, keys.size - 1]))
+    first, last = int(ends[0]), int(ends[1])
+    shift = max(0, (first ^ last).bit_length() - radix_bits)
+    digits = np.arange(first >> shift, (last >> shift) + 1, dtype=np.uint64)
+    offsets = keys.search(((digits[1:] << np.uint64(shift)) - np.uint64(1)).astype(ends.dtype), "right")
+    return Digits(shift, first >> shift, np.diff(offsets, prepend=0, append=keys.size).astype(np.int64))

@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import library_of
-from ..plan.text import format_chunks, format_size
+from ..plan.terms import format_chunks, format_size
 from ._dask import normalize_chunks
 from .rechunk import chunk_limit, largest_chunk, rechunk
 

@@ -13,9 +13,7 @@ folders, from the outside inwards, are:
 - ``keys``, ``primitives``, ``launch``: codes of keys, device-wide building blocks, compiling and launching
 """
 
-from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide
-from .keys.ranks import rank_samples
 from .keys.transform import (
     decode,
     encode,
@@ -23,17 +21,22 @@ from .keys.transform import (
     gather,
     gather_in_range,
     moves_rows,
+    rank_samples,
     rank_sorted_needles,
     scatter,
     search_sorted,
 )
 from .launch.loader import KernelsUnavailable
-from .merging import merge_runs, prefers_merging
+from .merging import (
+    argsort_by_comparison,
+    compare_elements,
+    merge_runs,
+    prefers_merging,
+    search_by_comparison,
+    sort_by_comparison,
+)
 from .pairs import argsort, sort_pairs, sort_with_positions
-from .rows import argsort_rows, sort_rows
-from .select.extract import MOST_BRACKETS
-from .selecting import draw_samples, extract, select_rows
-from .sorting import sort_keys, sorted_codes
-from .ties.scatter import scatter_numbers
-from .ties.tie_bits import MOST_RANKED, TieBits, mark_ties, pack_ties
+from .selecting import MOST_BRACKETS, draw_samples, extract, select_rows
+from .sorting import argsort_rows, sort_keys, sort_rows, sorted_codes
+from .ties.ties import MOST_RANKED, TieBits, mark_ties, pack_ties, scatter_numbers
 from .wide.word_sort import argsort_words, search_words

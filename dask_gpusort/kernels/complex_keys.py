@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .keys.transform import search_ranks
-from .launch.array_checks import check_array, check_indexable, prepare_out
+from .launch.arrays import check_array, check_indexable, prepare_out
 from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .pairs import sort_pairs
@@ -24,10 +24,9 @@ from .wide.columns import (
     measure_blocks,
     read_widths,
 )
-from .wide.tie_groups import TieResolver, break_ties
-from .wide.word_sort import argsort_columns
+from .wide.word_sort import TieResolver, argsort_columns, break_ties
 
-SOURCE = "wide/complex_keys.cu"
+SOURCE = "wide/columns.cu"
 COMPLEX_WORDS = 2
 
 

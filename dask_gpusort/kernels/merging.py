@@ -1,4 +1,4 @@
-"""Merging of sorted runs into one, in rounds of pairs (``merge_parts.cu``).
+"""Merging of sorted runs into one, in rounds of pairs (``merge.cu``).
 
 ::
 
@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from .keys.dtypes import device_key
-from .keys.less import USER_LESS, by_expression
-from .keys.transform import gather
-from .launch.array_checks import INDEX_LIMIT, prepare_out
-from .launch.cxx_types import bytes_of_type, type_of_bytes
+from .keys.dtypes import USER_LESS, by_expression, device_key
+from .keys.transform import gather, search_ranks
+from .launch.arrays import INDEX_LIMIT, bytes_of_type, check_array, check_indexable, prepare_out, type_of_bytes
 from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
-from .merge.merge_sort import PART_BYTES, PARTS_SOURCE, PLAN_THREADS, merge_instance, plan_blocks
-from .policy import merge_tuning
-from .policy.merge_tuning import MergeShape
+from .merge import merge_sort
+from .merge.merge_sort import PART_BYTES, PLAN_THREADS, SOURCE, merge_instance, plan_blocks
+from .policy import tuning
+from .policy.tuning import MergeShape
 from .wide import word_sort
 
 WORD_BYTES = 8
@@ -53,7 +52,7 @@ class MergeTypes:
     @property
     def shape(self) -> MergeShape:
         """The block that merges a part."""
-        return merge_tuning.merge_shape(self.code_bytes, self.value_bytes)
+        return tuning.merge_shape(self.code_bytes, self.value_bytes)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class RunSlice:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of merging: a `Pair` of ``merge_parts.cuh`` per row, their parts, and the output of the two."""
+    """One round of merging: a `Pair` of ``merge_tile.cuh`` per row, their parts, and the output of the two."""
 
     pairs: Any
     parts: int
@@ -115,7 +114,7 @@ def merge_runs(
 
 def prefers_merging(num_runs: int, key_bytes: int) -> bool:
     """Tell whether sorted runs are merged faster than their keys, all words included, are sorted again."""
-    return num_runs <= merge_tuning.MOST_MERGED_RUNS.get(key_bytes, merge_tuning.MOST_MERGED_WIDE_RUNS)
+    return num_runs <= tuning.MOST_MERGED_RUNS.get(key_bytes, tuning.MOST_MERGED_WIDE_RUNS)
 
 
 def check_runs(runs: Sequence[Any], companions: Sequence[Sequence[Any]], coded: bool) -> None:
@@ -207,7 +206,7 @@ def merge_rounds(
 
 
 def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, payload: Any) -> tuple[Any, int, list[RunSlice]]:
-    """Pair the runs of one round, and give a `Pair` of ``merge_parts.cuh`` per row, the parts, and the merged runs.
+    """Pair the runs of one round, and give a `Pair` of ``merge_tile.cuh`` per row, the parts, and the merged runs.
 
     `keys` and `payload` (merged values or positions, or None) are the round's outputs.
     """
@@ -229,8 +228,65 @@ def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, payload: 
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     split = instance("split_listed_runs", types.code, types.value, types.less, shape.keys)
     arguments = (pairs, np.uint64(len(pairs)), parts, np.uint64(count))
-    Launch(PARTS_SOURCE, split, plan_blocks(count), PLAN_THREADS, arguments, expression=types.expression).run()
+    Launch(SOURCE, split, plan_blocks(count), PLAN_THREADS, arguments, expression=types.expression).run()
     sink = instance("Plain", types.code, types.value if types.value_bytes else "u32")
     merge = merge_instance(sink, types.code, types.value, types.less, shape)
     shared = shape.shared_bytes(types.code_bytes, types.value_bytes)
-    Launch(PARTS_SOURCE, merge, count, shape.threads, (parts, keys, payload), shared, expression=types.expression).run()
+    Launch(SOURCE, merge, count, shape.threads, (parts, keys, payload), shared, expression=types.expression).run()
+
+
+THREADS = 256
+
+
+def sort_by_comparison(keys: Any, *, less: str, out: Any = None) -> Any:
+    """Sort contiguous keys stably by a strict weak order: a CUDA C++ expression that is true where ``a`` comes first.
+
+    If it is no such order, the result holds keys of the input in no useful order, some perhaps missing or repeated.
+    `out` may be `keys`, which have a radix dtype but float16, or are complex128.
+    """
+    # Odeh et al., IPDPS workshops 2012.
+    check_array(keys, "keys")
+    out, comparison = prepare_out(out, keys.shape, keys.dtype), by_expression(keys.dtype, less)
+    if keys.size:
+        spare = require_cupy().empty(keys.size, keys.dtype)
+        merge_sort.sort(comparison, keys, merge_sort.Buffers([spare, out], [None, None], out, None))
+    return out
+
+
+def argsort_by_comparison(keys: Any, *, less: str, out: Any = None) -> Any:
+    """Find the int64 positions that sort the keys by comparing them, stably, as `sort_by_comparison` does."""
+    cupy = require_cupy()
+    check_array(keys, "keys")
+    check_indexable(keys.size)
+    out, comparison = prepare_out(out, keys.shape, np.int64), by_expression(keys.dtype, less)
+    if keys.size:
+        codes = [cupy.empty(keys.size, keys.dtype) for _ in range(2)]
+        positions = [cupy.empty(keys.size, np.uint32) for _ in range(2)]
+        merge_sort.sort(comparison, keys, merge_sort.Buffers(codes, positions, None, out))
+    return out
+
+
+def compare_elements(first: Any, second: Any, less: str) -> Any:
+    """Test, element by element of one dtype, whether a key comes before another by an expression."""
+    check_same_dtype(first, second)
+    comparison = by_expression(first.dtype, less)
+    before = require_cupy().empty(first.size, np.bool_)
+    name = instance("compare_elements", comparison.code, USER_LESS)
+    arguments = (first, second, before, np.uint64(first.size))
+    Launch(SOURCE, name, blocks_for(first.size, THREADS), THREADS, arguments, expression=less).run()
+    return before
+
+
+def check_same_dtype(first: Any, second: Any) -> None:
+    """Raise `TypeError` or `ValueError` unless these are two arrays of keys of one dtype."""
+    check_array(first, "keys")
+    check_array(second, "needles")
+    if first.dtype != second.dtype:
+        raise ValueError(f"`needles` are {second.dtype} and `keys` {first.dtype}; give one dtype.")
+
+
+def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
+    """Rank needles among keys that are sorted by an expression, as `numpy.searchsorted`, into int64."""
+    check_same_dtype(keys, needles)
+    comparison = by_expression(keys.dtype, less)
+    return search_ranks(SOURCE, "search_compared", (comparison.code, USER_LESS), keys, needles, side, expression=less)

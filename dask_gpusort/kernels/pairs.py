@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .keys.dtypes import DeviceKey, device_key
-from .keys.elements import Arrays, tied_elements
+from .keys.dtypes import Arrays, DeviceKey, device_key, tied_elements
 from .keys.transform import decode, encode, gather, tie_ranges, value_type
-from .launch.array_checks import INDEX_LIMIT, check_algorithm, check_array, prepare_out
-from .launch.cxx_types import bytes_of_type
+from .launch.arrays import INDEX_LIMIT, bytes_of_type, check_algorithm, check_array, prepare_out
 from .launch.loader import require_cupy
 from .lsd import lsd
 from .merging import merge_runs

@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .complexes import complex_tie_end, decode_complex, encode_complex
-from .floats import FLOATS, Array, decode_float, encode_float, float_tie_end
+from .floats import (
+    FLOATS,
+    Array,
+    complex_tie_end,
+    decode_complex,
+    decode_float,
+    encode_complex,
+    encode_float,
+    float_tie_end,
+)
 
 #: Keys in a block of one pass over memory. Every NumPy call takes the interpreter's lock once, and with many threads at
 #: work that takes longer than the call's work on a small block. 2**28 float64 in 64 chunks on 16 threads of a Xeon: in

@@ -7,15 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..order import Order
-from ..plan import counting
-from .gang import count_pieces, gang_bundles, lay_out_members
-from .groups import GROUPS_PER_THREAD, count_groups, groups_of_threads, lay_out_groups
-from .join import join_bytes
+from . import counting
+from .division import (
+    GROUPS_PER_THREAD,
+    bundle_chunks,
+    count_groups,
+    count_pieces,
+    count_staged_groups,
+    gang_bundles,
+    groups_of_threads,
+    join_chunks,
+    join_small_chunks,
+    lay_out_groups,
+    lay_out_members,
+)
+from .memory import Turns, join_bytes, make_turns
 from .plan import Plan, sizes_of_runs
-from .runs import bundle_chunks, join_chunks, join_small_chunks
-from .staging import count_staged_groups
 from .terms import BY_BUNDLES, BY_TASKS, ONE_ROUND, Exchange, InputChunks, Path, Runs, Size, Workers, chunks_of_workers
-from .turns import Turns, make_turns
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .groups import count_groups
-from .terms import Size, Workers
-from .text import format_chunks, format_lines, format_number, format_size, format_tasks
+from .division import count_groups
+from .terms import Size, Workers, format_chunks, format_lines, format_number, format_size, format_tasks
 
 PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange", "slices"]
 #: Why: lanes are whole in a chunk; sizes are unknown; there is no element or index; the setting says so; all tasks

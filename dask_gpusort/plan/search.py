@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..order import Order
-from .join import is_small
-from .runs import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
-from .terms import InputChunks, Runs, Size, Workers
-from .text import format_chunks, format_lines, format_size, format_tasks
+from .division import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
+from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small
+from .terms import InputChunks, Runs, Size, Workers, format_chunks, format_lines, format_size, format_tasks
 
 #: Share of the memory up to which the sorted keys are one array, which every task reads.
 JOINED_SHARE = 1 / 4
@@ -26,14 +25,6 @@ KEPT_SHARE = 1 / 32
 #: Share of a device's memory that the needles of one search may take. It holds the needles, sorted needles, their
 #: positions, ranks, and (position, rank) pairs: about five times the needles, if these have 8 bytes.
 DEVICE_SHARE = 1 / 16
-
-
-#: Most bytes of a task for each byte of the keys that it joins, and for each needle besides its bytes three times over.
-#: Measured with NumPy for 10^4 to 10^6 keys and needles of 1 to 8 bytes, with 1 to 2^40 distinct ones: 4.1 for keys,
-#: and for needles 24, or 57 where they are float64 and most of them tie.
-JOIN_COPIES, NEEDLE_BYTES, NEEDLE_COPIES = 4.2, 60, 3
-#: Copies of a bundle of needles while it is sorted.
-BUNDLE_COPIES = 5
 
 #: Why keys are joined or grouped: they fit a share of the memory, or it is unknown whether they do; a sorter needs all
 #: of them; they are few; NumPy compares objects; they do not fit; a number of groups is asked for.
@@ -83,9 +74,7 @@ class SearchPlan:
         if not self.joined:
             return max(JOIN_COPIES * _largest(self.searched.keys, self.groups), BUNDLE_COPIES * looked_up)
         keys = sum(self.searched.keys)
-        needles = (
-            looked_up / self.searched.needle_itemsize * (NEEDLE_BYTES + NEEDLE_COPIES * self.searched.needle_itemsize)
-        )
+        needles = looked_up / self.searched.needle_itemsize * host_bytes("needles", self.searched.needle_itemsize)
         threads = self.workers.threads / max(self.workers.processes, 1)
         return max(JOIN_COPIES * keys, keys + threads * needles)
 

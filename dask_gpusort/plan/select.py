@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..table.selection import best_samples, inside_share
-from .join import SMALL_BYTES
-from .terms import Workers
-from .text import format_chunks, format_lines, format_number, format_size
+from .memory import SMALL_BYTES
+from .terms import Workers, format_chunks, format_lines, format_number, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]

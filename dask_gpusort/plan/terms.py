@@ -1,11 +1,13 @@
-"""Inputs of the plan."""
+"""What all plans share: their inputs, and how decisions and numbers are written."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from dask.utils import format_bytes
 
 Path = Literal["radix", "merge"]
 Exchange = Literal["join", "gather", "runs", "tasks", "device", "gang"]
@@ -54,3 +56,32 @@ def chunks_of_workers(given: InputChunks) -> list[list[int]]:
     for chunk, worker in enumerate(given.workers):
         chunks_of.setdefault(worker, []).append(chunk)
     return [] if None in chunks_of else list(chunks_of.values())
+
+
+#: Columns of the names of decisions, before their text.
+NAME_COLUMNS = 9
+
+
+def format_lines(decisions: Mapping[str, str]) -> str:
+    """Named decisions, a line each; empty ones are left out."""
+    return "\n".join(f"{name:<{NAME_COLUMNS}} {text}" for name, text in decisions.items() if text)
+
+
+def format_number(number: float) -> str:
+    """A number that may be unknown (nan)."""
+    return "an unknown number" if math.isnan(number) else f"{int(number):,}"
+
+
+def format_chunks(count: int) -> str:
+    """A number of chunks."""
+    return f"{count:,} chunk{'' if count == 1 else 's'}"
+
+
+def format_size(number: float) -> str:
+    """Bytes that may be unknown: nan, or inf for no known limit."""
+    return format_bytes(int(number)) if math.isfinite(number) else "an unknown size"
+
+
+def format_tasks(tasks: int, chunks: int) -> str:
+    """A number of tasks, and how many these are for each chunk."""
+    return f"{tasks:,}, {tasks / max(chunks, 1):.3g} a chunk"

@@ -9,8 +9,17 @@
 ==============  ====================================================================
 """
 
-from .brackets import Brackets, disjoint, narrow, open_brackets, restrict_all
+from .brackets import (
+    Brackets,
+    KeyOrder,
+    RankSummary,
+    Side,
+    combine_summaries,
+    disjoint,
+    narrow,
+    open_brackets,
+    restrict_all,
+)
 from .cuts import Boundaries, Counts, Cuts, add_counts, cut, find_boundaries, share_ties, still_fits
 from .digits import Digits, IntArray, digit_brackets, digit_cuts, exclusive_scan
 from .quantiles import METHODS, Ranks, Statistic
-from .rank_summary import KeyOrder, RankSummary, Side, combine_summaries

@@ -30,7 +30,7 @@ from support.sorting import check_sizes, groups
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
-from dask_gpusort.chunk.tie_ranks import METHODS
+from dask_gpusort.chunk.tie_groups import METHODS
 from dask_gpusort.graph.select import partitions
 from dask_gpusort.plan import runs as plan_runs
 from dask_gpusort.plan import search

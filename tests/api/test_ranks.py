@@ -10,7 +10,7 @@ from support.ranks import ranks_of_lanes
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.chunk.tie_ranks import METHODS, NAN_POLICIES
+from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
 
 
 def check(x, array, axis, method, nan_policy, pct):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.chunk.weighted_lanes import combine_picked, pick_keys, sum_weights
+from dask_gpusort.chunk.lanes import combine_picked, pick_keys, sum_weights
 from dask_gpusort.table import Statistic
 
 METHOD = {"method": "inverted_cdf"}

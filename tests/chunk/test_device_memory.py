@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from support.late_cupy import LateCupy, OutOfMemoryError
 
-from dask_gpusort.chunk import device_memory, numpy_ops
-from dask_gpusort.chunk.device_memory import Gate, step_bytes
+from dask_gpusort.chunk import memory, numpy_ops
+from dask_gpusort.chunk.memory import Gate, step_bytes
 from dask_gpusort.order import Order
 
 WAIT = 30
@@ -115,9 +115,9 @@ def test_many_threads_never_hold_more_than_the_memory():
 
 def test_all_threads_get_the_gate_of_a_device():
     with ThreadPoolExecutor(8) as pool:
-        gates = list(pool.map(device_memory.gate_of, [7, 8] * 20))
+        gates = list(pool.map(memory.gate_of, [7, 8] * 20))
     assert len(set(gates)) == 2
-    assert device_memory.gate_of(7) is gates[0] is not gates[1]
+    assert memory.gate_of(7) is gates[0] is not gates[1]
 
 
 def test_step_bytes():
@@ -158,7 +158,7 @@ def test_a_step_without_memory_is_done_again(steps, monkeypatch, failures, error
     run = steps.local_sort(host, (), Order(host.dtype), positions=False)
     assert (numpy_ops.decode(run.keys, Order(host.dtype)) == np.arange(1_000)).all()
     assert steps.cupy.emptied == failures
-    share = 24_000 / (device_memory.USABLE_FRACTION * steps.cupy.memory)
+    share = 24_000 / (memory.USABLE_FRACTION * steps.cupy.memory)
     assert shares == [share, share, 1][: failures + 1]
     assert steps.cupy.used == 0
 
@@ -176,7 +176,7 @@ def test_a_step_that_cannot_fit_names_the_remedy_and_keeps_nothing(steps):
 def test_steps_of_many_threads_share_the_memory(steps):
     hosts = [np.random.default_rng(seed).integers(0, 1 << 60, 4_000) for seed in range(24)]
     order = Order(hosts[0].dtype)
-    steps.cupy.memory = math.ceil(3 * step_bytes(order, 4_000, 16) / device_memory.USABLE_FRACTION)
+    steps.cupy.memory = math.ceil(3 * step_bytes(order, 4_000, 16) / memory.USABLE_FRACTION)
     with ThreadPoolExecutor(16) as pool:
         runs = list(pool.map(lambda host: steps.local_sort(host, (host,), order, positions=True), hosts))
     for host, run in zip(hosts, runs, strict=True):

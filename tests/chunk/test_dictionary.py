@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_gpusort.chunk import dictionary
-from dask_gpusort.chunk.dictionary import MOST_VALUES, dictionary_encode
+from dask_gpusort.chunk import numpy_words
+from dask_gpusort.chunk.numpy_words import MOST_VALUES, dictionary_encode
 
 
 def column_of(seed, num_values, size, dtype):
@@ -58,5 +58,5 @@ def test_columns_of_many_values_are_not_encoded(monkeypatch):
 
 def test_columns_without_a_perfect_hash_are_not_encoded(monkeypatch):
     column = column_of(1, 10, 5000, "u8")
-    monkeypatch.setattr(dictionary, "_MULTIPLIERS", np.zeros(3, np.uint64))
+    monkeypatch.setattr(numpy_words, "_MULTIPLIERS", np.zeros(3, np.uint64))
     assert dictionary_encode(column) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import strategies as ours
 from support.statistics import statistics_of, without_extremes
 
-from dask_gpusort.chunk import numpy_lanes
+from dask_gpusort.chunk import numpy_select
 from dask_gpusort.table import Statistic
 
 DTYPES = ["i1", "u8", "f2", "f4", ">f8", "m8[s]", np.longdouble]
@@ -45,8 +45,8 @@ def test_lanes_over_axes(chunk, of, keepdims, batch):
     statistic, oracle = of
     before = array.copy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numpy_lanes, "_BATCH_BYTES", batch)
-        found = numpy_lanes.reduce_lanes(array, statistic, axes, keepdims)
+        patch.setattr(numpy_select, "_BATCH_BYTES", batch)
+        found = numpy_select.reduce_lanes(array, statistic, axes, keepdims)
     expected = oracle(array, axis=axes, keepdims=keepdims)
     assert found.dtype == statistic.dtype_of(array.dtype)
     # NumPy gives all lanes the dtype of the first, which differs if that has only NaN to skip.
@@ -65,11 +65,11 @@ def test_long_lanes_by_partitions_and_sorts(dtype, length, share):
         array[rng.random(array.shape) < share] = "NaT" if dtype[0] == "m" else np.nan
     for skip_nan, functions in ((False, (np.median, np.quantile)), (True, (np.nanmedian, np.nanquantile))):
         for rows in (array, array[:1]):
-            found = numpy_lanes.reduce_lanes(rows, Statistic.median(skip_nan=skip_nan), (1,))
+            found = numpy_select.reduce_lanes(rows, Statistic.median(skip_nan=skip_nan), (1,))
             np.testing.assert_array_equal(found, functions[0](rows, axis=1))
             for q in (0, 0.0, 0.37, 1.0, [0.5, 0.1], [0.25, 0.5, 0.75], np.linspace(0, 1, 40)):
                 method = "nearest" if dtype == "?" else "linear"
-                found = numpy_lanes.reduce_lanes(rows, Statistic.quantiles(q, method, skip_nan=skip_nan), (1,))
+                found = numpy_select.reduce_lanes(rows, Statistic.quantiles(q, method, skip_nan=skip_nan), (1,))
                 np.testing.assert_array_equal(found, functions[1](rows, q, axis=1, method=method))
 
 
@@ -78,14 +78,14 @@ def test_partition_puts_keys_at_their_ranks(length, wanted, seed):
     rows = np.random.default_rng(seed).integers(0, 30, (3, length))
     ranks = np.array(sorted(rank for rank in wanted if rank < length), np.int64)
     ordered = np.sort(rows, axis=1)
-    numpy_lanes._partition(rows, ranks)
+    numpy_select._partition(rows, ranks)
     np.testing.assert_array_equal(rows[:, ranks], ordered[:, ranks])
 
 
 @given(st.lists(st.integers(0, 6), max_size=4), st.integers(1, 50))
 def test_batches_cover_a_shape_once(shape, most):
     array = np.zeros(shape, int)
-    for batch in numpy_lanes.batches(tuple(shape), most):
+    for batch in numpy_select.batches(tuple(shape), most):
         assert array[batch].size <= most or array[batch].size == array.size == 1
         array[batch] += 1
     assert (array == 1).all()
@@ -93,16 +93,16 @@ def test_batches_cover_a_shape_once(shape, most):
 
 def test_a_batch_is_a_part_of_the_chunk(monkeypatch):
     seen = []
-    reduce_rows = numpy_lanes._reduce_rows
+    reduce_rows = numpy_select._reduce_rows
     monkeypatch.setattr(
-        numpy_lanes, "_reduce_rows", lambda rows, *more: seen.append(rows.nbytes) or reduce_rows(rows, *more)
+        numpy_select, "_reduce_rows", lambda rows, *more: seen.append(rows.nbytes) or reduce_rows(rows, *more)
     )
-    numpy_lanes.reduce_lanes(np.zeros((100, 30, 1000), "f4"), Statistic.median(), (0,))
+    numpy_select.reduce_lanes(np.zeros((100, 30, 1000), "f4"), Statistic.median(), (0,))
     assert len(seen) >= 12
-    assert max(seen) <= numpy_lanes._BATCH_BYTES
+    assert max(seen) <= numpy_select._BATCH_BYTES
     seen.clear()
     # Many quantiles of short lanes take more memory than the lanes.
-    numpy_lanes.reduce_lanes(np.zeros((2, 10_000), "f4"), Statistic.quantiles(np.linspace(0, 1, 100)), (0,))
+    numpy_select.reduce_lanes(np.zeros((2, 10_000), "f4"), Statistic.quantiles(np.linspace(0, 1, 100)), (0,))
     assert len(seen) > 50
 
 
@@ -111,14 +111,14 @@ def test_a_batch_is_a_part_of_the_chunk(monkeypatch):
 def test_empty_chunks(shape, keepdims):
     array = np.zeros(shape, "f4")
     for axis in (0, 1):
-        found = numpy_lanes.reduce_lanes(array, Statistic.median(), (axis,), keepdims)
+        found = numpy_select.reduce_lanes(array, Statistic.median(), (axis,), keepdims)
         np.testing.assert_array_equal(found, np.median(array, axis=axis, keepdims=keepdims))
         statistic = Statistic.quantiles([0.1, 0.2])
         if array.shape[axis] or not array.shape[1 - axis]:
-            assert numpy_lanes.reduce_lanes(array, statistic, (axis,)).shape == (2, array.shape[1 - axis])
+            assert numpy_select.reduce_lanes(array, statistic, (axis,)).shape == (2, array.shape[1 - axis])
         else:
             with pytest.raises(IndexError):
-                numpy_lanes.reduce_lanes(array, statistic, (axis,))
+                numpy_select.reduce_lanes(array, statistic, (axis,))
 
 
 def test_objects_and_strings_as_in_numpy():
@@ -128,11 +128,11 @@ def test_objects_and_strings_as_in_numpy():
         (Statistic.quantiles(0.3), np.quantile(objects, 0.3, axis=1)),
         (Statistic.quantiles([0.3, 1], "lower"), np.quantile(objects, [0.3, 1], axis=1, method="lower")),
     ):
-        np.testing.assert_array_equal(numpy_lanes.reduce_lanes(objects, statistic, (1,)), expected)
+        np.testing.assert_array_equal(numpy_select.reduce_lanes(objects, statistic, (1,)), expected)
     texts = np.array([["c", "a", "b"]])
-    found = numpy_lanes.reduce_lanes(texts, Statistic.quantiles([0.4, 1], "higher"), (1,))
+    found = numpy_select.reduce_lanes(texts, Statistic.quantiles([0.4, 1], "higher"), (1,))
     np.testing.assert_array_equal(found, np.quantile(texts, [0.4, 1], axis=1, method="higher"))
 
 
 def test_a_scalar_chunk():
-    assert numpy_lanes.reduce_lanes(np.array(3.0), Statistic.median(), ()) == 3
+    assert numpy_select.reduce_lanes(np.array(3.0), Statistic.median(), ()) == 3

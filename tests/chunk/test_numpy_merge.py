@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.codes import WIDTHS, code_arrays, shapes_of_input
 
-from dask_gpusort.chunk import numpy_merge
-from dask_gpusort.chunk.numpy_merge import argmerge_runs, join_runs
+from dask_gpusort.chunk import numpy_radix
+from dask_gpusort.chunk.numpy_radix import argmerge_runs, join_runs
 
 
 @st.composite
@@ -33,8 +33,8 @@ MERGED_RUNS = [0, None, 1 << 20]
 def test_runs_are_merged(drawn, merged):
     codes, offsets = drawn
     with pytest.MonkeyPatch.context() as patch, dask.config.set({"gpusort.merged_runs": merged}):
-        patch.setattr(numpy_merge, "SMALL", 0)
-        patch.setattr(numpy_merge, "_FOUND_RUNS", 1)
+        patch.setattr(numpy_radix, "SMALL", 0)
+        patch.setattr(numpy_radix, "_FOUND_RUNS", 1)
         check_merges(codes, offsets)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 
-from dask_gpusort.chunk import numpy_columns, numpy_ops, summarize
+from dask_gpusort.chunk import numpy_columns, numpy_ops, steps
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets
@@ -205,11 +205,11 @@ def test_counts_up_to_the_ends_of_brackets(backend, draw_keys, data):
     low, high = chosen
     keys = backend.ops.sorted_keys(run, order)
     brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[[low]], whole.keys[[high]])
-    counts = summarize.count_ends(keys, brackets)
+    counts = steps.count_ends(keys, brackets)
     assert counts.sizes.tolist() == [len(array)]
     between = whole.left[high] if low < high else whole.right[low]
     assert counts.ends[:, 0].tolist() == [whole.left[low], whole.right[low], between, whole.right[high]]
-    assert summarize.count_ends(keys, None).ends.shape == (4, 0)
+    assert steps.count_ends(keys, None).ends.shape == (4, 0)
 
 
 @shared
@@ -217,7 +217,7 @@ def test_counts_up_to_the_ends_of_brackets(backend, draw_keys, data):
 def test_histogram(backend, draw_keys, data, radix_bits):
     array, order = draw_keys(data, dtypes=[*ours.CODED, *ours.SWAPPED], sizes=st.integers(1, 100))
     run = local_sort(backend, array, order)
-    digits = summarize.count_digits(backend.ops.sorted_keys(run, order), radix_bits)
+    digits = steps.count_digits(backend.ops.sorted_keys(run, order), radix_bits)
     codes = backend.asnumpy(run.keys).astype(object)
     if order.has_ties:
         # Equal keys have the digit of the least of their codes.
@@ -237,7 +237,7 @@ def test_zeros_have_one_digit_in_every_chunk(backend):
     order = Order(np.dtype("f2"), stable=True)
     for keys in ([0.0, -0.0], [-0.0, 0.0, 6e-8]):
         run = local_sort(backend, np.array(keys, "f2"), order)
-        digits = summarize.count_digits(backend.ops.sorted_keys(run, order), 2)
+        digits = steps.count_digits(backend.ops.sorted_keys(run, order), 2)
         assert (digits.shift, digits.counts[0]) == (0, 2)
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 
-from dask_gpusort.chunk import numpy_top
+from dask_gpusort.chunk import numpy_sorts
 from dask_gpusort.order import Order
 
 
 def check(array, count, axis, descending):
-    got = numpy_top.first_indices(array, Order(array.dtype, descending, stable=True), count, axis)
+    got = numpy_sorts.first_indices(array, Order(array.dtype, descending, stable=True), count, axis)
     assert got.dtype == np.int64
     wanted = oracle.argsort(array, axis, descending=descending).take(range(min(count, array.shape[axis])), axis=axis)
     np.testing.assert_array_equal(np.sort(got, axis=axis), np.sort(wanted, axis=axis))
@@ -29,21 +29,21 @@ def check(array, count, axis, descending):
 
 @given(ours.arrays(sizes=st.integers(0, 400)), st.integers(0, 50), st.booleans(), st.sampled_from([1, 2, 64]))
 def test_rows_of_any_length_with_a_bound(array, count, descending, step):
-    with mock.patch.multiple(numpy_top, _LONG_ROW=1, _LARGEST_SHARE=0.5, _STEP=step):
+    with mock.patch.multiple(numpy_sorts, _LONG_ROW=1, _LARGEST_SHARE=0.5, _STEP=step):
         check(array, count, 0, descending)
 
 
 @given(st.data(), st.sampled_from([(6, 9), (3, 5, 7)]), st.integers(1, 9), st.booleans(), st.sampled_from([1, 20]))
 def test_rows_in_batches(data, shape, count, descending, batch):
     array = data.draw(ours.arrays(shape=st.just(shape)))
-    with mock.patch.object(numpy_top, "_ROW_KEYS", batch):
+    with mock.patch.object(numpy_sorts, "_TOP_KEYS", batch):
         check(array, count, data.draw(st.integers(0, len(shape) - 1)), descending)
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("name", ["random", "sorted", "constant", "few", "nan", "periodic", "inverse"])
 def test_long_rows_of_any_distribution(name, descending):
-    size = 2 * numpy_top._LONG_ROW
+    size = 2 * numpy_sorts._LONG_ROW
     rng = np.random.default_rng(0)
     array = rng.standard_normal(size)
     if name == "sorted":
@@ -55,9 +55,9 @@ def test_long_rows_of_any_distribution(name, descending):
     elif name == "nan":
         array[rng.permutation(size)[10:]] = np.nan
     elif name == "periodic":
-        array[:: numpy_top._STEP] = 100
+        array[:: numpy_sorts._STEP] = 100
     elif name == "inverse":
-        array[:: numpy_top._STEP] = -100
+        array[:: numpy_sorts._STEP] = -100
     for count in (1, 100, size // 8, size // 2):
         check(array, count, 0, descending)
 
@@ -65,7 +65,7 @@ def test_long_rows_of_any_distribution(name, descending):
 def test_few_keys_of_long_rows_are_encoded():
     array = np.random.default_rng(0).standard_normal((8, 1 << 16))
     encoded = []
-    encode = numpy_top.encode
-    with mock.patch.object(numpy_top, "encode", lambda keys, order: encoded.append(keys.size) or encode(keys, order)):
+    encode = numpy_sorts.encode
+    with mock.patch.object(numpy_sorts, "encode", lambda keys, order: encoded.append(keys.size) or encode(keys, order)):
         check(array, 500, 1, True)
     assert sum(encoded) < array.size / 16

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.codes import BLOCK_KEYS
 
-from dask_gpusort.chunk import numpy_words, word_layout
+from dask_gpusort.chunk import numpy_words
 
 SIZES = st.integers(0, 200)
 WIDTHS = [1, 2, 8, 16, 31, 32, 33, 63, 64]
@@ -30,7 +30,7 @@ def columns(draw, sizes=SIZES):
         least = draw(st.integers(0, top >> min(varying, width)))
         values = rng.integers(0, min(1 << min(varying, width), 1 << 63), size, np.uint64)
         values += np.uint64(min(least, top - int(values.max(initial=0))))
-        found.append(values.astype(word_layout.code_of(width)))
+        found.append(values.astype(numpy_words.code_of(width)))
     return found, bits
 
 
@@ -49,9 +49,9 @@ def as_numbers(found, bits):
 @given(columns())
 def test_packed_keys_have_the_order_of_their_columns(drawn):
     found, bits = drawn
-    packed = word_layout.pack(found, bits)
+    packed = numpy_words.pack(found, bits)
     assert packed.flags.c_contiguous
-    layout = word_layout.lay_out(bits)
+    layout = numpy_words.lay_out(bits)
     assert [number for word in layout for number in word] == list(range(len(bits)))
     assert all(sum(bits[number] for number in word) <= 64 for word in layout)
     if len(layout) == 1:
@@ -64,10 +64,10 @@ def test_packed_keys_have_the_order_of_their_columns(drawn):
 
 
 def test_widths_fill_words_from_the_left():
-    assert word_layout.lay_out([32, 32]) == [[0, 1]]
-    assert word_layout.lay_out([64, 1, 63, 2]) == [[0], [1, 2], [3]]
-    assert word_layout.lay_out([33, 32]) == [[0], [1]]
-    assert word_layout.pack([np.array([1, 2], "u1"), np.array([3, 4], "u2")], [1, 16]).tolist() == [65539, 131076]
+    assert numpy_words.lay_out([32, 32]) == [[0, 1]]
+    assert numpy_words.lay_out([64, 1, 63, 2]) == [[0], [1, 2], [3]]
+    assert numpy_words.lay_out([33, 32]) == [[0], [1]]
+    assert numpy_words.pack([np.array([1, 2], "u1"), np.array([3, 4], "u2")], [1, 16]).tolist() == [65539, 131076]
 
 
 @given(columns())

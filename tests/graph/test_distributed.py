@@ -17,7 +17,7 @@ from support.marks import grid
 from support.sorting import groups
 
 import dask_gpusort
-from dask_gpusort.chunk import summarize
+from dask_gpusort.chunk import steps
 from dask_gpusort.graph import exchanges
 from dask_gpusort.table import digits
 
@@ -129,7 +129,7 @@ def test_exact_sizes_for_every_distribution(client, method, exchange, distributi
 )
 def test_explain_says_how_the_cuts_are_found(client, monkeypatch, exchange, method, count):
     ran = set()
-    for where, step in ((summarize, "summarize_keys"), (summarize, "count_digits"), (digits, "scan_table")):
+    for where, step in ((steps, "summarize_keys"), (steps, "count_digits"), (digits, "scan_table")):
         monkeypatch.setattr(where, step, mock.Mock(wraps=getattr(where, step), side_effect=noted(ran, step)))
     array = ours.make("f8", 600, "special")
     with groups(count):

@@ -25,7 +25,7 @@ from dask_gpusort.graph.sort.scan import find_cuts
 from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
-from dask_gpusort.plan import runs as plan_runs
+from dask_gpusort.plan import division as plan_runs
 from dask_gpusort.plan.counting import counting_tree
 
 ON_GRAPHS = pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")

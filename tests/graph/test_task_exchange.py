@@ -28,11 +28,10 @@ from dask_gpusort.graph.sort.finish import Finish
 from dask_gpusort.graph.sort.local import LocalSort, run_sources
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
-from dask_gpusort.plan import runs as plan_runs
+from dask_gpusort.plan import division as plan_runs
 from dask_gpusort.plan.counting import TASK_SAMPLES
-from dask_gpusort.plan.groups import GROUP_MEMORY_FRACTION
-from dask_gpusort.plan.runs import bundle_chunks, join_chunks
-from dask_gpusort.plan.turns import make_turns
+from dask_gpusort.plan.division import GROUP_MEMORY_FRACTION, bundle_chunks, join_chunks
+from dask_gpusort.plan.memory import make_turns
 
 GIB = 1 << 30
 

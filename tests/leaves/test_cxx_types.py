@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dask_gpusort.kernels.launch.cxx_types import number_type
+from dask_gpusort.kernels.launch.arrays import number_type
 
 #: Bytes of the integers of C++ wherever CUDA runs; a long has 4 or 8.
 SIZES = {"char": 1, "short": 2, "int": 4, "long long": 8}

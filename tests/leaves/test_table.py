@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from dask_gpusort import table
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.chunk.summarize import count_digits, count_ends
+from dask_gpusort.chunk.steps import count_digits, count_ends
 from dask_gpusort.order import Order
 from dask_gpusort.plan.counting import unresolved_share
 from dask_gpusort.table import brackets as bracket_steps
+from dask_gpusort.table.brackets import add_summaries, thin
 from dask_gpusort.table.digits import digit_table, scan_table, share_out, sum_digits
-from dask_gpusort.table.rank_summary import add_summaries, thin
 
 ORDER = Order(np.dtype("u2"))
 KEY_ORDER = numpy_ops.key_order(ORDER)

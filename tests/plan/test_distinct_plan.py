@@ -10,7 +10,7 @@ from support.peaks import peak_of
 
 from dask_gpusort.chunk.distinct import Columns, find_distinct
 from dask_gpusort.order import Order
-from dask_gpusort.plan.distinct import describe_distinct, make_distinct_plan
+from dask_gpusort.plan.sets import describe_distinct, make_distinct_plan
 
 ALL = Columns(origins=True, counts=True, firsts=True, inverse=True)
 

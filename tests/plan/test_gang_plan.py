@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, fits_gang, make_plan
-from dask_gpusort.plan.gang import gang_bundles, member_chunks
+from dask_gpusort.plan.division import gang_bundles, member_chunks
 
 SIZES = st.lists(st.integers(0, 100) | st.just(math.nan), min_size=1, max_size=40)
 

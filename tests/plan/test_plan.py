@@ -18,7 +18,7 @@ import dask_gpusort
 from dask_gpusort.graph.exchanges import choose_exchange
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, describe, is_small, make_plan
-from dask_gpusort.plan.groups import lay_out_groups
+from dask_gpusort.plan.division import lay_out_groups
 
 MIB = 1 << 20
 

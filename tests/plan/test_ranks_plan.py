@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 from support.peaks import peak_of
 
-from dask_gpusort.chunk.device_memory import USABLE_FRACTION
 from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.chunk.tie_ranks import METHODS, Ranking, rank_rows
+from dask_gpusort.chunk.memory import USABLE_FRACTION
+from dask_gpusort.chunk.tie_groups import METHODS, Ranking, rank_rows
 from dask_gpusort.order import Order
-from dask_gpusort.plan.distinct import device_bytes as distinct_bytes
-from dask_gpusort.plan.distinct import make_distinct_plan
-from dask_gpusort.plan.join import fits_join, join_bytes, joined_bytes
-from dask_gpusort.plan.ranks import describe_rank, device_bytes, make_rank_plan
+from dask_gpusort.plan.memory import device_bytes, distinct_bytes, fits_join, join_bytes, joined_bytes
 from dask_gpusort.plan.select import LANES_BYTES, Lanes
+from dask_gpusort.plan.sets import describe_rank, make_distinct_plan, make_rank_plan
 from dask_gpusort.plan.terms import InputChunks, Workers
 
 MIB = 1 << 20
@@ -95,7 +93,7 @@ def test_a_join_on_a_gpu_holds_more_than_a_sort():
         "sort": 0,
         "values": distinct_bytes(8, Columns()),
         "inverse": distinct_bytes(8, Columns(inverse=True)),
-        "rank": device_bytes(8),
+        "rank": device_bytes(8, "ranks"),
     }
     given = {task: InputChunks((1_000,) * 4, task_bytes=taken) for task, taken in task_bytes.items()}
     needs = {task: joined_bytes(order, chunks) for task, chunks in given.items()}
@@ -109,7 +107,7 @@ def test_a_join_on_a_gpu_holds_more_than_a_sort():
 def test_peaks_on_a_gpu_are_those_of_a_join():
     order = Order(np.dtype("i8"), stable=True)
     rank = make_rank_plan(LANE, True, True, order)
-    assert rank.projected_bytes == join_bytes(order, InputChunks((LANE.keys,), task_bytes=device_bytes(8)))
+    assert rank.projected_bytes == join_bytes(order, InputChunks((LANE.keys,), task_bytes=device_bytes(8, "ranks")))
     columns = Columns(inverse=True)
     distinct = make_distinct_plan([1_000] * 4, 8, columns, True, order)
     given = InputChunks((4_000,), task_bytes=distinct_bytes(8, columns))

@@ -13,11 +13,11 @@ from dask_gpusort.graph.search.lookup import look_up_bundle
 from dask_gpusort.graph.search.question import Question, join_keys
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers
+from dask_gpusort.plan.memory import host_bytes
 from dask_gpusort.plan.search import (
     GROUP_SHARE,
     JOIN_COPIES,
     JOINED_SHARE,
-    NEEDLE_BYTES,
     Searched,
     choose_membership,
     describe_no_search,
@@ -99,7 +99,7 @@ def test_moved_and_projected_bytes():
     assert joined.moved_bytes == 2 * 8000  # to each process
     assert joined.projected_bytes == JOIN_COPIES * 8000
     many = planned([8], [8000] * 4, Workers(4, GIB, processes=2), None, None)
-    assert many.projected_bytes == 8 + 2 * 1000 * (NEEDLE_BYTES + 3 * 8)  # two threads of a worker
+    assert many.projected_bytes == 8 + 2 * 1000 * host_bytes("needles", 8)  # two threads of a worker
     groups = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, 5)
     assert groups.moved_bytes == 8000 + 320 + 320
     assert groups.projected_bytes == max(JOIN_COPIES * 1600, 5 * 320)

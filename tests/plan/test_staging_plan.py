@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_gpusort.chunk.device_memory import USABLE_FRACTION, step_bytes
+from dask_gpusort.chunk.memory import USABLE_FRACTION, step_bytes
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, describe, divide_chunks, make_plan
-from dask_gpusort.plan.staging import CHUNKS_IN_FLIGHT, GROUPS_IN_FLIGHT
+from dask_gpusort.plan.division import CHUNKS_IN_FLIGHT, GROUPS_IN_FLIGHT
 
 GIB = 1 << 30
 ORDER = Order(np.dtype("i8"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Plan, Workers, describe, make_plan
-from dask_gpusort.plan.turns import MOST_BUNDLES, MOST_GROUPS, TURNS_FRACTION
+from dask_gpusort.plan.memory import MOST_BUNDLES, MOST_DEVICE_GROUPS, TURNS_FRACTION
 
 MEMORY = 1 << 30
 
@@ -36,7 +36,7 @@ def plan_of(
 def test_the_peak_stays_within_the_share_unless_bundles_are_smallest(share: float, dtype: str, held: bool) -> None:
     plan = plan_of(share, 2048, dtype, held=held)
     held_bytes = held * sum(plan.sizes) * plan.row_bytes
-    smallest = len(plan.sources) >= MOST_BUNDLES or len(plan.groups) >= MOST_GROUPS
+    smallest = len(plan.sources) >= MOST_BUNDLES or len(plan.groups) >= MOST_DEVICE_GROUPS
     assert smallest or plan.projected_bytes + held_bytes <= 1.02 * TURNS_FRACTION * MEMORY
     assert plan.projected_bytes >= sum(plan.sizes) * plan.row_bytes
 
@@ -92,7 +92,7 @@ def test_each_of_several_gpus_has_equal_parts_that_fit(share: float, dtype: str,
     own = sum(plan.sizes) * plan.row_bytes / gpus
     assert len(plan.sources) % gpus == 0
     assert plan.bundle_workers == tuple(range(len(plan.sources)))
-    smallest = len(plan.sources) >= MOST_BUNDLES * gpus or len(plan.groups) >= MOST_GROUPS * gpus
+    smallest = len(plan.sources) >= MOST_BUNDLES * gpus or len(plan.groups) >= MOST_DEVICE_GROUPS * gpus
     # Keys that two groups receive come on top.
     assert smallest or plan.projected_bytes <= (1.02 + plan.unresolved) * TURNS_FRACTION * MEMORY
     assert plan.projected_bytes >= (1 if plan.cut_first else 2) * own

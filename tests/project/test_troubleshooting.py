@@ -17,8 +17,7 @@ VARIES = "…"
 #: Files whose errors show mistakes of the package itself, and are no user's.
 INTERNAL = {
     "chunk/cupy_nccl.py",
-    "chunk/numpy_merge.py",
-    "chunk/numpy_packing.py",
+    "chunk/numpy_radix.py",
     "chunk/run.py",
     "graph/serialization.py",
     "keys/codes.py",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dask_gpusort.kernels.papers import sampled_merge_sort
-from dask_gpusort.kernels.policy import merge_tuning, tuning
+from dask_gpusort.kernels.policy import tuning
 
 from .host_cuda import HostDevice
 from .host_cuda.device import GPUS
@@ -23,7 +23,7 @@ BLOCK_SORT = tuning.BlockSortShape(128, 17, 2048)
 BLOCK_SORT_KEYS = BLOCK_SORT.capacity
 LSD_TILE = 256 * 4
 TWO_LEVELS = 40_009
-MERGE_TILE = merge_tuning.MergeShape(64, 5)
+MERGE_TILE = tuning.MergeShape(64, 5)
 
 #: Name of a kernel function, and the NumPy function with the same result.
 SORTED = "sort_keys", np.sort
@@ -75,8 +75,8 @@ def use_small_blocks(patch):
 def use_small_merges(patch):
     """Blocks and merge tiles so small that few keys make several tiles."""
     use_small_blocks(patch)
-    patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, MERGE_TILE))
-    patch.setattr(sampled_merge_sort, "PART", merge_tuning.MergeShape(64, 3))
+    patch.setattr(tuning, "MERGE", dict.fromkeys(tuning.MERGE, MERGE_TILE))
+    patch.setattr(sampled_merge_sort, "PART", tuning.MergeShape(64, 3))
     patch.setattr(sampled_merge_sort, "SAMPLE_KEYS", 64)
     patch.setattr(sampled_merge_sort, "TILE_KEYS", 256)
     patch.setattr(sampled_merge_sort, "THREADS", 64)

@@ -21,7 +21,7 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import complete, library_of
-from ...chunk.weighted_lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
+from ...chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
 from ...table import Statistic
 from ..input_checks import checked_chunk, only_chunk
 from ..rechunk import rechunk

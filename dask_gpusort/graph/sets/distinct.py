@@ -15,7 +15,8 @@ from ...chunk.distinct import Columns, find_distinct
 from ...chunk.tie_groups import are_nan
 from ...order import Order
 from ...plan import Plan
-from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make_distinct_plan
+from ...plan.memory import distinct_bytes
+from ...plan.sets import DistinctPlan, describe_distinct, make_distinct_plan
 from ..collection import Output, new_arrays
 from ..exchanges import keeps_runs
 from ..explain import note
@@ -194,7 +195,7 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
         note(None, partial(describe_flat, array, None))
         source, _ = flatten(array, None)
     request, keys = stable_keys(source)
-    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, wanted.columns))
+    joins = joins_rows(request, keys, (), distinct_bytes(array.dtype.itemsize, wanted.columns))
     plan = plan_distinct(request, source, wanted.columns, joins)
     if plan.strategy == "sort":
         made = _numbered(sorted_distinct(request, source, plan.columns, wanted.equal_nan), wanted)

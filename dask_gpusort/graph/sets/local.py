@@ -19,7 +19,7 @@ from ...chunk import complete
 from ...chunk.distinct import Columns, find_distinct
 from ...order import Order
 from ...plan import Size
-from ...plan.distinct import origin_dtype
+from ...plan.sets import origin_dtype
 from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
 from ..input_checks import changed_source, checked_chunk, wrong_size

@@ -1,4 +1,4 @@
-"""Ranks of keys along an axis: of rows that are whole in a chunk, or by sorted distinct keys (see `plan.ranks`)."""
+"""Ranks of keys along an axis: of rows that are whole in a chunk, or by sorted distinct keys (see `plan.sets`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 
 from ...chunk import complete
 from ...chunk.distinct import Columns
-from ...chunk.tie_groups import ranks_of_groups
-from ...chunk.tie_ranks import Ranking, rank_rows
+from ...chunk.tie_groups import Ranking, rank_rows, ranks_of_groups
 from ...plan import Plan
-from ...plan.distinct import DistinctPlan
-from ...plan.ranks import describe_rank, device_bytes, make_rank_plan
+from ...plan.memory import device_bytes
+from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..explain import Made, note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
@@ -80,7 +79,7 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     note(None, partial(describe_flat, array, axis))
     array, axis = flatten(array, axis)
     request, keys = stable_keys(array)
-    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize))
+    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, "ranks"))
     plan = make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
 
     def describe(made: Made) -> str:

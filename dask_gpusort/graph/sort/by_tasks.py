@@ -4,7 +4,7 @@ It is the exchange of CuPy chunks, and of NumPy chunks where workers cannot keep
 between its GPUs the network is not the bottleneck. Tasks are: each one on the critical path costs milliseconds, however
 little it does. The same is true of a sort of many small chunks, where a task costs about as much as the sort of a
 chunk. So there is one round of counting (see `bounds`), and one task sorts the chunks of one worker. Where allowed, a
-task's chunks are sorted as one run, which then plays the role of a chunk (see `plan.runs.join_chunks`)::
+task's chunks are sorted as one run, which then plays the role of a chunk (see `plan.division.join_chunks`)::
 
     chunks of bundle b          sort-local b    runs sorted one by one, each with its summary
         |           |
@@ -25,7 +25,7 @@ step less. On four GPUs with less than a GiB of keys each: 28 tasks and four ste
 Shards are copies. A sorted bundle is freed once its shards are cut, and a shard once its group is finished. By default
 Dask finishes group after group and cuts one shard off every bundle for each, so at the end all bundles coexist with
 nearly all groups. If a GPU cannot hold both, all bundles are cut first, bundle by bundle, and the keys are held once at
-any time (see `plan.turns`).
+any time (see `plan.memory`).
 
 Then groups are finished in turns, one group on each GPU. A worker fetches the shards of all groups that it is given,
 however many. So a group is given to it only after the turn before the last one (tasks ``sort-turn``): the shards of one

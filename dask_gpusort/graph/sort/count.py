@@ -15,7 +15,7 @@ from tlz import concat
 from ... import table
 from ...chunk import numpy_ops, ops_for
 from ...chunk.run import Run
-from ...chunk.summarize import count_ends
+from ...chunk.steps import count_ends
 from ...order import Order
 from ...plan import Plan
 from .._dask import List, Task, TaskRef

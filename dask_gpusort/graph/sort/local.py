@@ -1,7 +1,7 @@
 """Stage 1: sort each run, nothing moves. Tasks ``sort-local``, one a run.
 
-A large chunk is a run alone; small neighbours are concatenated (see `plan.runs.join_small_chunks`). Presorted chunks
-are checked instead, and merged where a run has several. Tasks ``sort-check``.
+A large chunk is a run alone; small neighbours are concatenated (see `plan.division.join_small_chunks`). Presorted
+chunks are checked instead, and merged where a run has several. Tasks ``sort-check``.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 from ...chunk import ops_for
-from ...chunk.free_memory import return_free_memory
+from ...chunk.memory import return_free_memory
 from ...chunk.run import Run
-from ...chunk.summarize import count_ends
+from ...chunk.steps import count_ends
 from ...order import Order
 from ...plan import Plan, Runs
 from ...table import Boundaries, Cuts, IntArray, still_fits

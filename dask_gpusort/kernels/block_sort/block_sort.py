@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.elements import WIDE_CODE, Arrays, Elements
+from ..keys.dtypes import WIDE_CODE, Arrays, Elements
 from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning

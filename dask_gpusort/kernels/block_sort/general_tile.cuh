@@ -67,7 +67,7 @@ struct GeneralTile : UniformTile<Code, Value, kThreads, kItems, kBins> {
         }
     }
 
-    // Merge path, as merge/merge_path.cuh: how many of the first `diagonal` outputs of the merge of [a, a_end) and
+    // Merge path, as merge/merge_tile.cuh: how many of the first `diagonal` outputs of the merge of [a, a_end) and
     // [b, b_end) come from a. Codes and values are in two arrays here.
     static __device__ __forceinline__ int merge_path(const SharedStorage& shared, int a, int a_end, int b, int b_end,
                                                      int diagonal) {

@@ -16,7 +16,7 @@
 #include "policy/sizes.cuh"
 #include "primitives/block.cuh"
 #include "keys/elements.cuh"
-#include "buckets/linear_map.cuh"
+#include "buckets/segment_digits.cuh"
 
 namespace gpusort {
 

@@ -8,7 +8,7 @@
 // one key at a hashed position in each of s equal strata of the input, so that neither order nor period of the input
 // biases it. Floats are counted by code and by value, and the domain with the more even counts is taken.
 #include "primitives/block.cuh"
-#include "primitives/stratified_sampling.cuh"
+#include "primitives/basics.cuh"
 #include "keys/elements.cuh"
 #include "buckets/splitter_builder.cuh"
 

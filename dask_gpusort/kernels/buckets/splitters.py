@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..keys.elements import NARROW_BITS, Elements
+from ..keys.dtypes import NARROW_BITS, Elements
 from ..launch.launch import Launch, Readback, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning

@@ -15,7 +15,7 @@
 // descending: the order of the numbers is reversed; NaN and NaT stay last.
 // canonical: the least code among keys that compare equal, for sorts that keep the order of ties.
 #pragma once
-#include "primitives/types.cuh"
+#include "primitives/basics.cuh"
 
 namespace gpusort {
 

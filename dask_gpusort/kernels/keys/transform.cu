@@ -1,6 +1,7 @@
 // Element-wise kernels, one thread per element: encode, decode, gather and scatter by position, search by rank.
 #include "keys/elements.cuh"
-#include "primitives/binary_search.cuh"
+#include "keys/order.cuh"
+#include "primitives/basics.cuh"
 
 namespace gpusort {
 
@@ -73,6 +74,127 @@ __global__ void search_sorted(const typename Order::Raw* keys, Offset n, const t
         return code < needle || (kRight && code == needle);
     };
     ranks_out[i] = (long long)partition_point(Offset(0), n, is_before);
+}
+
+// For some positions of a sorted array: the key there, and the range of the keys that compare equal to it.
+//
+//   codes      a  a  a  b  c  c  c  c  c  c  d           (n)
+//   samples    a           c           c     d           every fourth position, and the last
+//   least      a           c           c     d           (3, samples): the least code of the equal keys,
+//   less       0           4           4     10          the number of keys that are less,
+//   at most    3           10          10    11          and the number of keys that are not greater
+//
+// Satish, Harris and Garland (IPDPS 2009, section 5.2): regular samples bound the number of keys between them.
+
+constexpr int kRankThreads = 128;     // few: some thousand samples spread over many multiprocessors, to hide latency
+constexpr int kThreadsPerSample = 2;  // one searches before the sample, one after it
+
+// Number of keys before (kRight: after) a position that equal its key; `most` keys are there. Steps double until a key
+// differs, then halve. Most keys have no equal neighbour, and so read one key.
+template <class Order, bool kRight>
+__device__ __forceinline__ Offset count_equal(const typename Order::Code* codes, Offset position, Offset most) {
+    const auto least = Order::canonical(codes[position]);
+    const auto equal_at = [&](Offset distance) {
+        return distance <= most && Order::canonical(codes[kRight ? position + distance : position - distance]) == least;
+    };
+    Offset equal = 0, step = 1;
+    for (; equal_at(equal + step); step *= 2) equal += step;
+    for (step /= 2; step > 0; step /= 2)
+        if (equal_at(equal + step)) equal += step;
+    return equal;
+}
+
+// Null `positions` select every `distance`-th key and the last one. summary (3, num_samples): least, less, at most.
+template <class Order>
+__global__ void __launch_bounds__(kRankThreads)
+    find_equal_ranges(const typename Order::Code* codes, Offset n, const long long* positions, Offset distance,
+                      u64* summary, Offset num_samples) {
+    const Offset thread = Offset(blockIdx.x) * kRankThreads + threadIdx.x;
+    const Offset sample = thread / kThreadsPerSample;
+    if (sample >= num_samples) return;
+    const Offset regular = sample * distance < n ? sample * distance : n - 1;
+    const Offset position = positions ? Offset(positions[sample]) : regular;
+    if (thread % kThreadsPerSample) {
+        summary[2 * num_samples + sample] = position + 1 + count_equal<Order, true>(codes, position, n - 1 - position);
+    } else {
+        summary[sample] = Order::canonical(codes[position]);
+        summary[num_samples + sample] = position - count_equal<Order, false>(codes, position, position);
+    }
+}
+
+// Ranks of sorted needles among sorted keys, a tile of needles a block.
+//
+//   keys      . . . . [ . . . . . . ] . . .      between the ranks of the tile's first and last needle,
+//   needles           f a b c d e l              which two warps search for; its threads search between these,
+//                                                in shared memory if the keys there fit
+//
+// Satish, Harris and Garland (IPDPS 2009, section 5.2): the ranks of two elements bound those between them.
+
+constexpr int kNeedleThreads = 512;
+constexpr int kNeedlesPerThread = 4;
+constexpr int kStagedBytes = 32 << 10;  // a range of keys that fits is copied to shared memory
+
+template <class Order, bool kRight>
+struct NeedleTile {
+    using Raw = typename Order::Raw;
+    using Code = typename Order::Code;
+    static constexpr int kTile = kNeedleThreads * kNeedlesPerThread;
+    static constexpr int kStaged = kStagedBytes / int(sizeof(Code));
+
+    struct SharedStorage {
+        Code codes[kStaged];
+        Offset ends[2];  // ranks of the first and the last needle
+    };
+
+    SharedStorage& shared;
+    const Raw* keys;
+    const Raw* needles;
+
+    static __device__ __forceinline__ Code code_of(Raw key) { return Order::canonical(Order::encode(key)); }
+    // Whether a key is counted: kRight counts those equal to the needle too.
+    static __device__ __forceinline__ bool is_before(Code key, Code needle) {
+        return key < needle || (kRight && key == needle);
+    }
+
+    __device__ __forceinline__ void find_ends(Offset n, Offset first, Offset last) {
+        const int warp = threadIdx.x / kWarpThreads;
+        if (warp >= 2) return;
+        const Code needle = code_of(needles[warp == 0 ? first : last]);
+        const auto counted = [&](Offset position) { return is_before(code_of(keys[position]), needle); };
+        const Offset rank = partition_point_by_warp(Offset(0), n, counted);
+        if (threadIdx.x % kWarpThreads == 0) shared.ends[warp] = rank;
+    }
+
+    template <class Rank>
+    __device__ __forceinline__ void process(Offset n, Offset first, Offset after, Rank* ranks_out) {
+        find_ends(n, first, after - 1);
+        __syncthreads();  // the ends are there before they are read
+        const Offset low = shared.ends[0], size = shared.ends[1] - low;
+        const bool is_staged = size <= kStaged;
+        for (Offset i = threadIdx.x; is_staged && i < size; i += kNeedleThreads)
+            shared.codes[i] = code_of(keys[low + i]);
+        __syncthreads();  // the codes are there before they are searched
+        for (Offset i = first + threadIdx.x; i < after; i += kNeedleThreads) {
+            const Code needle = code_of(needles[i]);
+            const auto in_shared = [&](u32 at) { return is_before(shared.codes[at], needle); };
+            const auto in_keys = [&](Offset at) { return is_before(code_of(keys[low + at]), needle); };
+            const Offset rank =
+                is_staged ? partition_point(u32(0), u32(size), in_shared) : partition_point(Offset(0), size, in_keys);
+            ranks_out[i] = Rank(low + rank);
+        }
+    }
+};
+
+// kRight: keys at most the needle are counted, else those less than it.
+template <class Order, bool kRight, class Rank>
+__global__ void __launch_bounds__(kNeedleThreads)
+    rank_sorted_needles(const typename Order::Raw* keys, Offset n, const typename Order::Raw* needles,
+                        Offset num_needles, Rank* ranks_out) {
+    using Tile = NeedleTile<Order, kRight>;
+    __shared__ typename Tile::SharedStorage shared;
+    const Offset first = Offset(blockIdx.x) * Tile::kTile;
+    const Offset after = first + Tile::kTile < num_needles ? first + Tile::kTile : num_needles;
+    Tile{shared, keys, needles}.process(n, first, after, ranks_out);
 }
 
 }  // namespace gpusort

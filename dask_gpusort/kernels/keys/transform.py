@@ -1,6 +1,6 @@
 """Element-wise launches (``transform.cu``), one thread per element: encode, decode, gather, search by rank.
 
-Sorted needles are ranked by tiles (``sorted_needles.cu``).
+Sorted needles are ranked by tiles (``transform.cu``).
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.array_checks import INDEX_LIMIT, check_array, check_side, prepare_out
-from ..launch.cxx_types import is_movable, type_of_bytes
+from ..launch.arrays import INDEX_LIMIT, check_array, check_side, is_movable, prepare_out, type_of_bytes
 from ..launch.launch import Launch, blocks_for, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
 from .dtypes import device_key
 
 SOURCE = "keys/transform.cu"
 THREADS = 256  # the launch bound of the kernels that have one
-NEEDLES_SOURCE = "keys/sorted_needles.cu"
-NEEDLE_THREADS = cxx_constant(NEEDLES_SOURCE, "kNeedleThreads")
-NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(NEEDLES_SOURCE, "kNeedlesPerThread")
+NEEDLE_THREADS = cxx_constant(SOURCE, "kNeedleThreads")
+NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(SOURCE, "kNeedlesPerThread")
 
 
 def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
@@ -85,7 +83,7 @@ def rank_sorted_needles(keys: Any, needles: Any, side: str = "left") -> Any:
     ranks = require_cupy().empty(count, np.uint32 if n < INDEX_LIMIT else np.int64)
     name = instance("rank_sorted_needles", device_key(keys.dtype).order, side == "right", type_of_bytes(ranks.itemsize))
     arguments = (keys, np.uint64(n), needles, np.uint64(count), ranks)
-    Launch(NEEDLES_SOURCE, name, blocks_for(count, NEEDLE_TILE), NEEDLE_THREADS, arguments).run()
+    Launch(SOURCE, name, blocks_for(count, NEEDLE_TILE), NEEDLE_THREADS, arguments).run()
     return ranks
 
 
@@ -179,3 +177,40 @@ def search_ranks(
         expression=expression,
     ).run()
     return ranks
+
+
+RANK_THREADS = cxx_constant(SOURCE, "kRankThreads")
+THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
+
+
+def rank_samples(
+    codes: Any, positions: int | np.ndarray, *, ties_of: Any = None, descending: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Read some keys of sorted codes, and count the keys less than each and at most each, in one launch and one copy.
+
+    An integer d as `positions` selects every d-th one and the last; all three arrays are on the host.
+    """
+    # With `ties_of`, keys that NumPy calls equal (signed zeros, NaNs) count as equal, and the least code of them stands
+    # for each; `descending` says whether its codes are those of a descending sort. This is section 5.2 of Satish,
+    # Harris, Garland, IPDPS 2009.
+    cupy = require_cupy()
+    check_array(codes, "codes")
+    key = device_key(codes.dtype if ties_of is None else ties_of, descending and ties_of is not None)
+    if codes.dtype != key.code_dtype:
+        raise ValueError(f"`codes` are {codes.dtype}; give those of the sort, {key.code_dtype}.")
+    if isinstance(positions, int):
+        where, distance = None, positions
+        count = count_regular(codes.size, distance)
+    else:
+        where, distance, count = cupy.asarray(positions), 1, len(positions)
+    summary = cupy.empty((3, count), np.uint64)
+    arguments = (codes, np.uint64(codes.size), where, np.uint64(distance), summary, np.uint64(count))
+    blocks = blocks_for(count * THREADS_PER_SAMPLE, RANK_THREADS)
+    Launch(SOURCE, instance("find_equal_ranges", key.order), blocks, RANK_THREADS, arguments).run()
+    least, less, at_most = summary.get()
+    return least.astype(codes.dtype), less.view(np.int64), at_most.view(np.int64)
+
+
+def count_regular(n: int, distance: int) -> int:
+    """Count the samples at every `distance`-th of n positions and at the last one, which may be taken twice."""
+    return blocks_for(n, distance) + 1 if n else 0

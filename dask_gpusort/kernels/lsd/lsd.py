@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.dtypes import DeviceKey
-from ..keys.elements import Arrays, Elements
+from ..keys.dtypes import Arrays, DeviceKey, Elements
 from ..launch.launch import Launch, Readback, blocks_for, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
@@ -22,7 +21,7 @@ from ..policy.limits import fit_stable, multiprocessors
 
 SOURCE = "lsd/onesweep.cu"
 DIGIT_BITS, RADIX, COUNT_THREADS, COUNT_TILE = (
-    cxx_constant("lsd/byte_digits.cuh", name) for name in ("kDigitBits", "kRadix", "kCountThreads", "kCountTile")
+    cxx_constant("lsd/onesweep_tile.cuh", name) for name in ("kDigitBits", "kRadix", "kCountThreads", "kCountTile")
 )
 COUNT_BLOCKS = 4  # blocks of count_digits for each multiprocessor
 NARROW_KEYS = 1 << 30  # 32-bit status words hold two flags, and counts below this

@@ -1,4 +1,4 @@
-"""Merge sort by a user's comparison (``merge_sort.cu``): sorted tiles, then levels that merge pairs of runs.
+"""Merge sort by a user's comparison (``merge.cu``): sorted tiles, then levels that merge pairs of runs.
 
 One level::
 
@@ -16,17 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.less import USER_LESS, Comparison
-from ..launch.cxx_types import bytes_of_type, type_of_bytes
+from ..keys.dtypes import USER_LESS, Comparison
+from ..launch.arrays import bytes_of_type, type_of_bytes
 from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
-from ..policy import merge_tuning
-from ..policy.merge_tuning import MergeShape
+from ..policy import tuning
+from ..policy.tuning import MergeShape
 
-SOURCE = "merge/merge_sort.cu"
-PARTS_SOURCE = "merge/merge_parts.cu"
-PART_BYTES = cxx_constant("merge/merge_parts.cuh", "kPartBytes")
-PLAN_THREADS = cxx_constant("merge/merge_parts.cuh", "kPlanThreads")
+SOURCE = "merge/merge.cu"
+PART_BYTES = cxx_constant("merge/merge_tile.cuh", "kPartBytes")
+PLAN_THREADS = cxx_constant("merge/merge_tile.cuh", "kPlanThreads")
 WIDE_POSITION = 8
 
 
@@ -71,7 +70,7 @@ class MergeLevel:
     @property
     def shape(self) -> MergeShape:
         """The block that merges a part."""
-        return merge_tuning.merge_shape(self.comparison.code_bytes, bytes_of_type(self.value))
+        return tuning.merge_shape(self.comparison.code_bytes, bytes_of_type(self.value))
 
     def plan(self, source: str, name: str, blocks: int, arguments: tuple[Any, ...]) -> None:
         """Launch a kernel that plans parts."""
@@ -82,7 +81,7 @@ class MergeLevel:
         name = merge_instance(self.sink, self.comparison.code, self.value, USER_LESS, shape)
         shared = shape.shared_bytes(self.comparison.code_bytes, bytes_of_type(self.value))
         arguments, expression = (parts, *self.target), self.comparison.expression
-        Launch(PARTS_SOURCE, name, count, shape.threads, arguments, shared, expression=expression).run()
+        Launch(SOURCE, name, count, shape.threads, arguments, shared, expression=expression).run()
 
 
 def plan_blocks(parts: int) -> int:
@@ -98,7 +97,7 @@ def merge_instance(sink: str, code: str, value: str, less: str, shape: MergeShap
 def sort(comparison: Comparison, keys: Any, buffers: Buffers) -> None:
     """Sort keys, of which there is one at least, stably; they may be ``buffers.keys_out``."""
     n = keys.size
-    shape = merge_tuning.merge_shape(comparison.code_bytes, bytes_of_type(buffers.value))
+    shape = tuning.merge_shape(comparison.code_bytes, bytes_of_type(buffers.value))
     target, sink = buffers.target(comparison, count_levels(n, shape.keys))
     types = comparison.plain(), sink, buffers.value, USER_LESS
     name = instance("sort_tiles", *types, shape.threads, shape.items, shape.blocks)

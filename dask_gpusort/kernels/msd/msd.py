@@ -24,20 +24,13 @@ from ..block_sort.block_sort import (
     sampled_buckets,
 )
 from ..buckets.splitters import narrow_base
-from ..keys.dtypes import DeviceKey
-from ..keys.elements import Arrays, Elements, indexed_elements, tied_elements
+from ..keys.dtypes import Arrays, DeviceKey, Elements, indexed_elements, tied_elements
 from ..launch.launch import Readback, blocks_for, side_by_side
 from ..launch.loader import require_cupy
 from ..lsd import lsd
 from ..policy import tuning
 from ..policy.limits import block_sort_shapes, main_shapes, most_fine
-from .bucket_map import (
-    BucketMap,
-    describe_segments,
-    map_buckets,
-    split_fine,
-)
-from .partition import DigitMap, Partition
+from .partition import BucketMap, DigitMap, Partition, describe_segments, map_buckets, split_fine
 from .recursive_partition import SegmentList, partition_recursively
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_buckets
-from ..keys.elements import Arrays, Elements
+from ..keys.dtypes import Arrays, Elements
 from ..launch.launch import Launch, Readback, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..block_sort.block_sort import SEGMENT_BYTES, BlockSort, run_uniform_block_sort, sampled_buckets
 from ..buckets.splitters import BalanceTest, MapFlags, read_map_flags, sample_splitters
-from ..keys.elements import Arrays, Elements
+from ..keys.dtypes import Arrays, Elements
 from ..launch.launch import Launch, blocks_for, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning

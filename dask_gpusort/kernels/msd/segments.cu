@@ -7,7 +7,7 @@
 //                -> scan_segments    -> starts, cursors      the children, for partition and block sort
 #include "policy/sizes.cuh"
 #include "primitives/block.cuh"
-#include "primitives/stratified_sampling.cuh"
+#include "primitives/basics.cuh"
 #include "keys/elements.cuh"
 #include "buckets/segment_digits.cuh"
 

@@ -2,7 +2,7 @@
 // and over a tile in shared memory.
 //
 //   codes (n), positions (n) or null; one thread per comparator of a layer
-#include "keys/less.cuh"
+#include "keys/elements.cuh"
 
 namespace gpusort {
 

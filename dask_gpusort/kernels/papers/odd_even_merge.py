@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...network import odd_even_merge_steps
-from ..keys.less import USER_LESS, by_expression
-from ..launch.cxx_types import NO_VALUE
+from ..keys.dtypes import USER_LESS, by_expression
+from ..launch.arrays import NO_VALUE
 from ..launch.launch import Launch, blocks_for, instance
 
 SOURCE = "papers/odd_even_merge.cu"

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..keys.transform import decode, encode
-from ..launch.cxx_types import NO_VALUE, type_of_bytes
+from ..launch.arrays import NO_VALUE, type_of_bytes
 from ..launch.loader import require_cupy
 
 #: A one-dimensional, contiguous array in device memory.

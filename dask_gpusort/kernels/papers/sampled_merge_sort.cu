@@ -3,7 +3,7 @@
 //   run a, run b    every kSampleKeys-th key of both is ranked in the other run: cut_at_samples
 //   parts           between two neighbouring samples of the merged run, which are at most kSampleKeys keys of each run:
 //                   plan_between_cuts
-#include "merge/merge_parts.cuh"
+#include "merge/merge_tile.cuh"
 
 namespace gpusort {
 

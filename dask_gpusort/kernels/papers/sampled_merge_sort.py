@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.less import USER_LESS, Comparison
+from ..keys.dtypes import USER_LESS, Comparison
 from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import require_cupy
 from ..merge.merge_sort import PART_BYTES, PLAN_THREADS, Buffers, MergeLevel, count_levels, run_levels
-from ..policy.merge_tuning import MergeShape
+from ..policy.tuning import MergeShape
 from .odd_even_merge import SOURCE as NETWORK_SOURCE
 from .odd_even_merge import THREADS
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..keys.elements import Elements
+from ..keys.dtypes import Elements
 from ..launch.loader import require_cupy
 from . import tuning
 

@@ -1,6 +1,6 @@
 // Sizes that both the kernels and the host's tables of block shapes (tuning.py) are made from.
 #pragma once
-#include "primitives/types.cuh"
+#include "primitives/basics.cuh"
 
 namespace gpusort {
 

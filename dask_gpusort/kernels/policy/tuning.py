@@ -11,12 +11,17 @@ from dataclasses import dataclass, replace
 from ..launch.loader import cxx_constant
 
 SIZES = "policy/sizes.cuh"
-WARP_THREADS = cxx_constant("primitives/types.cuh", "kWarpThreads")
+WARP_THREADS = cxx_constant("primitives/basics.cuh", "kWarpThreads")
 PADDED_EMPTY_BYTES = 16  # an empty member still takes space for one element, padded
 SHARED_ALIGNMENT = 16
 WINDOW = cxx_constant(SIZES, "kWindow")
 UNIFORM_SIGMAS = 7  # one bucket in 10^12 is larger, if keys are uniform
 MAX_DIGITS = cxx_constant(SIZES, "kMaxSegmentDigits")
+
+
+def aligned(size: int) -> int:
+    """Round the bytes of an array, or of a `SharedStorage`, up to its alignment in shared memory."""
+    return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False)  # hashed by identity: `limits` caches by shape
@@ -45,9 +50,9 @@ class BlockSortShape:
         """Count the bytes of `UniformTile::SharedStorage`: codes, payload, bins, 16-bit word ranks, 20 bytes a warp."""
         warps = self.threads // WARP_THREADS
         padded = self.capacity + 2 * WINDOW
-        payload = padded * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
+        payload = padded * payload_bytes or PADDED_EMPTY_BYTES
         parts = padded * code_bytes + payload + self.bins * 6 + warps * 20 + 5 * PADDED_EMPTY_BYTES
-        return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
+        return aligned(parts) + SHARED_ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -69,10 +74,9 @@ class Tile:
 
         Codes, payload, 16-bit digits, a count and a move for each digit, the map, a sum for each warp.
         """
-        payload = self.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
+        payload = self.keys * payload_bytes or PADDED_EMPTY_BYTES
         parts = self.keys * (code_bytes + 2) + payload + digits * 12 + map_words * 4
-        parts += self.threads // WARP_THREADS * 4 + 2 * PADDED_EMPTY_BYTES
-        return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
+        return aligned(parts + self.threads // WARP_THREADS * 4 + 2 * PADDED_EMPTY_BYTES) + SHARED_ALIGNMENT
 
 
 # Longer rows of real floats are nearly never uniform.
@@ -238,7 +242,7 @@ class ScatterShape:
     def shared_bytes(self) -> int:
         """Bytes of `PositionPartition::SharedStorage`: pairs, two words a digit, a sum a warp."""
         parts = self.tile * 8 + self.radix * 8 + self.threads // WARP_THREADS * 4 + PADDED_EMPTY_BYTES
-        return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+        return aligned(parts)
 
 
 # 2^27 numbers: 1.66 ms; 1.74 with 1,024 buckets (with 1,024 threads too: 2.12); 1.74 with 8 items, 1.71 with 12 bits.
@@ -254,7 +258,47 @@ def stable_shared_bytes(
     kept a byte a code.
     """
     warps = tile.threads // WARP_THREADS
-    payload = tile.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
+    payload = tile.keys * payload_bytes or PADDED_EMPTY_BYTES
     parts = max(tile.keys * code_bytes, map_words * 4) + payload + warps * STABLE_WORDS * 8 + RADIX * 8 + warps * 4
-    parts += (tile.keys if keeps_digits else 0) + 5 * PADDED_EMPTY_BYTES
-    return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
+    return aligned(parts + tile.keys * keeps_digits + 5 * PADDED_EMPTY_BYTES) + SHARED_ALIGNMENT
+
+
+@dataclass(frozen=True)
+class MergeShape:
+    """Describe the shape of a block that sorts a tile or merges a part, of `threads` x `items` keys."""
+
+    threads: int
+    items: int  # odd, so that the strips of a warp's threads begin in different banks of shared memory
+    blocks: int = 1  # of a multiprocessor, which bounds the registers of a thread
+
+    @property
+    def keys(self) -> int:
+        """Keys of one tile."""
+        return self.threads * self.items
+
+    def shared_bytes(self, code_bytes: int, value_bytes: int) -> int:
+        """Count the bytes of `MergeTile::SharedStorage`: codes, then values, each aligned to 16 bytes."""
+        return aligned(self.keys * code_bytes) + aligned(self.keys * value_bytes or PADDED_EMPTY_BYTES)
+
+
+# By the most bytes of a key and its value. With three blocks of 512 threads each thread has 40 registers, which do not
+# spill on sm_90 (with four blocks they do), and tiles of 34 to 52 KB share the 227 KB of a Hopper multiprocessor.
+# Larger tiles save levels of merging, each of which reads and writes all keys once.
+MERGE: dict[int, MergeShape] = {
+    4: MergeShape(512, 17, 3),
+    8: MergeShape(512, 11, 3),
+    12: MergeShape(512, 7, 3),
+    16: MergeShape(256, 11, 2),
+    24: MergeShape(256, 7, 2),
+    40: MergeShape(256, 5, 2),
+}
+
+# At most so many sorted runs are merged; more are sorted again. By bytes of a key. Estimates: a sort moves every key
+# about as often as three or four rounds of merging do.
+MOST_MERGED_RUNS = {1: 1, 2: 1, 4: 4, 8: 8}
+MOST_MERGED_WIDE_RUNS = 8  # of rows of words: a new sort takes one radix sort of their first 64 bits at least
+
+
+def merge_shape(code_bytes: int, value_bytes: int) -> MergeShape:
+    """Give the tile for keys of `code_bytes` and values of `value_bytes`."""
+    return next(shape for most, shape in MERGE.items() if code_bytes + value_bytes <= most)

@@ -7,7 +7,7 @@
 //
 // Satish, Harris and Garland (IPDPS 2009, section 4) build the radix sort on this scan; its work is linear.
 #pragma once
-#include "primitives/types.cuh"
+#include "primitives/basics.cuh"
 
 namespace gpusort {
 

@@ -4,7 +4,7 @@
 //                                          taken (rows, capacity): keys, in any order
 #include "primitives/block.cuh"
 #include "select/key_stream.cuh"
-#include "primitives/stratified_sampling.cuh"
+#include "primitives/basics.cuh"
 
 namespace gpusort {
 
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kExtractThreads, kExtractBlocks)
     }
 }
 
-// Samples of keys that are in several parts: one of each stratum (stratified_sampling.cuh).
+// Samples of keys that are in several parts: one of each stratum.
 //
 //   keys      | part 0    | part 1         | part 2  |      end to end
 //   strata    |    |    |    |    |    |    |    |          a stratum may be in two parts

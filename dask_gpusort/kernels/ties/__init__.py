@@ -1,1 +1,1 @@
-"""Tie groups of sorted keys, and writes to the positions of a permutation, such as that of the sort."""
+"""Tie groups of sorted keys, and writes to the positions of a permutation."""

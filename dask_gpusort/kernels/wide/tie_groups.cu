@@ -8,7 +8,7 @@
 //
 // `resolve_ties` counts the keys of large groups in each tile; `list_ties` lists them in order. Tiles without such keys
 // are not read again.
-#include "wide/complex_words.cuh"
+#include "wide/columns.cuh"
 
 namespace gpusort {
 

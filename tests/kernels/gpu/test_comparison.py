@@ -13,18 +13,18 @@ from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels.merge import merge_sort
 from dask_gpusort.kernels.papers import odd_even_merge, sampled_merge_sort
-from dask_gpusort.kernels.policy import merge_tuning
-from dask_gpusort.kernels.wide import tie_groups
+from dask_gpusort.kernels.policy import tuning
+from dask_gpusort.kernels.wide import word_sort
 
 pytestmark = pytest.mark.gpu
 
-TILES = sorted({shape.keys for shape in merge_tuning.MERGE.values()})
+TILES = sorted({shape.keys for shape in tuning.MERGE.values()})
 EDGES = sorted(
     {0, 1, 2, 33, 1009, 65537, *(tiles * edge + d for edge in TILES for tiles in (1, 2) for d in (-1, 0, 1))}
 )
 MIDDLE = 300_007  # several levels of merging and a partial last run; a prime
 LARGE = (1 << 24) + 3
-TIE_TILE = tie_groups.TIE_TILE
+TIE_TILE = word_sort.TIE_TILE
 SORTS = {"merge": merge_sort.sort, "sampled": sampled_merge_sort.sort}
 INTEGERS = [dtype for dtype in DTYPES if dtype[0] in "?iu"]
 #: Expressions that sort up and down.
@@ -305,15 +305,15 @@ def test_complex128(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
 TIE_GROUPS = {
     "none": [1],
     "a pair": [*[1] * 70_000, 2, *[1] * 10**6],
-    "short": [tie_groups.SMALL_GROUP, 1, 3],
-    "shortest long": [tie_groups.SMALL_GROUP + 1, 1],
-    "short and long": [1, tie_groups.SMALL_GROUP, tie_groups.SMALL_GROUP + 1, 2 * tie_groups.SMALL_GROUP, 2],
+    "short": [word_sort.SMALL_GROUP, 1, 3],
+    "shortest long": [word_sort.SMALL_GROUP + 1, 1],
+    "short and long": [1, word_sort.SMALL_GROUP, word_sort.SMALL_GROUP + 1, 2 * word_sort.SMALL_GROUP, 2],
     "few but long": [*[1] * 15_000, 900, *[1] * 10**6],
     "across tiles": [300, 2 * TIE_TILE + 7, 100_000],
     "starting at the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
     "equal": [10**6],
 }
-TIE_SIZES = (1, tie_groups.SMALL_GROUP, tie_groups.SMALL_GROUP + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
+TIE_SIZES = (1, word_sort.SMALL_GROUP, word_sort.SMALL_GROUP + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
 
 
 def tie_group_numbers(kind: str, n: int) -> np.ndarray[Any, Any]:

@@ -11,14 +11,14 @@ from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
 from dask_gpusort.chunk import ops_for
-from dask_gpusort.kernels.select import row_select
+from dask_gpusort.kernels import selecting
 
 pytestmark = pytest.mark.gpu
 
 MIDDLE = 300_007
 LARGE = (1 << 24) + 3
 #: Lengths at which another kernel selects, for codes of 4 and 8 bytes.
-LIMITS = [threads * row_select.HELD_BYTES // size for threads in (32, *row_select.BLOCK_THREADS) for size in (4, 8)]
+LIMITS = [threads * selecting.HELD_BYTES // size for threads in (32, *selecting.BLOCK_THREADS) for size in (4, 8)]
 
 
 def encode(keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

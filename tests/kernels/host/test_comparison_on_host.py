@@ -11,11 +11,11 @@ from support.host_kernels import MERGE_TILE as TILE
 from support.host_kernels import bits_of_keys, use_small_merges
 
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import comparing, complex_keys, merging
+from dask_gpusort.kernels import complex_keys, merging
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.merge import merge_sort
 from dask_gpusort.kernels.papers import odd_even_merge, sampled_merge_sort
-from dask_gpusort.kernels.wide import columns, tie_groups, word_sort
+from dask_gpusort.kernels.wide import columns, word_sort
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
@@ -64,8 +64,8 @@ def sorts_and_merges():
 
 
 def sorts_by_comparison(n, dtype, less):
-    yield lambda empty: comparing.sort_by_comparison(empty(n, dtype), less=less)
-    yield lambda empty: comparing.argsort_by_comparison(empty(n, dtype), less=less)
+    yield lambda empty: merging.sort_by_comparison(empty(n, dtype), less=less)
+    yield lambda empty: merging.argsort_by_comparison(empty(n, dtype), less=less)
 
 
 def sorts_of_words():
@@ -104,8 +104,8 @@ def test_sorts_around_the_tile(device, dtype, kind):
     for n in SIZES:
         keys = bits_of_keys(rng, dtype, n, kind)
         wanted = np.argsort(keys, kind="stable")
-        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), less="a < b"), wanted)
-        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), less="a < b"), keys[wanted])
+        np.testing.assert_array_equal(merging.argsort_by_comparison(device.array(keys), less="a < b"), wanted)
+        np.testing.assert_array_equal(merging.sort_by_comparison(device.array(keys), less="a < b"), keys[wanted])
 
 
 @pytest.mark.usefixtures("sort")
@@ -113,7 +113,7 @@ def test_sorts_in_place(device):
     for n in (50, 1000):
         keys = bits_of_keys(np.random.default_rng(2), "u1", n, "random")
         array = device.array(keys)
-        comparing.sort_by_comparison(array, less="a < b", out=array)
+        merging.sort_by_comparison(array, less="a < b", out=array)
         np.testing.assert_array_equal(array, np.sort(keys))
 
 
@@ -138,15 +138,15 @@ def test_less(device):
     keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
     for less, ranks in ((LESS, keys % 10), ("b < a", -keys.astype(int))):
         wanted = np.argsort(ranks, kind="stable")
-        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), less=less), wanted)
-        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), less=less), keys[wanted])
+        np.testing.assert_array_equal(merging.argsort_by_comparison(device.array(keys), less=less), wanted)
+        np.testing.assert_array_equal(merging.sort_by_comparison(device.array(keys), less=less), keys[wanted])
 
 
 @pytest.mark.parametrize("expression", NOT_AN_ORDER)
 @pytest.mark.usefixtures("sort")
 def test_less_that_is_no_order_yields_valid_positions(device, expression):
     keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
-    got = comparing.argsort_by_comparison(device.array(keys), less=expression)
+    got = merging.argsort_by_comparison(device.array(keys), less=expression)
     assert got.min() >= 0
     assert got.max() < len(keys)
 
@@ -218,7 +218,7 @@ def test_columns_are_as_narrow_as_the_bits_that_vary(device):
 
 #: Lengths of the groups that tie in the first word. Each list is repeated. SHORT is the longest group that one thread
 #: sorts.
-SHORT, TIE_TILE = tie_groups.SMALL_GROUP, tie_groups.TIE_TILE
+SHORT, TIE_TILE = word_sort.SMALL_GROUP, word_sort.TIE_TILE
 TIE_GROUPS = {
     "none": [1],
     "a pair": [*[1] * 700, 2, *[1] * 10**5],

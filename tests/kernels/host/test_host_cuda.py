@@ -185,10 +185,8 @@ RUNS = {
     "papers/split.cu": "split",
     "papers/count_scan_reorder.cu": "count_scan_reorder",
     "merge/merge_tile.cuh": "merge",
-    "merge/merge_parts.cuh": "merge",
-    "merge/merge_sort.cu": "merge",
+    "merge/merge.cu": "merge",
     "papers/sampled_merge_sort.cu": "merge",
-    "merge/merge_parts.cu": "merge",
     "papers/odd_even_merge.cu": "merge",
 }
 #: Barriers that no sort here can miss, by their comments.
@@ -220,7 +218,7 @@ def assert_barrier_is_needed(source, line, folder, cache):
     assert ended.returncode == mutant.BROKEN or ended.returncode < 0, ended.stderr
 
 
-@pytest.mark.parametrize("name", ["papers/count_scan_reorder.cu", "merge/merge_parts.cu"])
+@pytest.mark.parametrize("name", ["papers/count_scan_reorder.cu", "merge/merge.cu"])
 def test_a_deleted_barrier_breaks_a_sort(tmp_path, kernel_cache, name):
     source, line = barriers([name])[0]
     assert_barrier_is_needed(source, line, tmp_path, kernel_cache)

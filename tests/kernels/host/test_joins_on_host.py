@@ -20,7 +20,7 @@ from dask_gpusort.kernels.wide import columns
 from dask_gpusort.order import Order, of_words
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
-cupy_joins = pytest.importorskip("dask_gpusort.chunk.cupy_joins")
+cupy_joins = pytest.importorskip("dask_gpusort.chunk.cupy_sorts")
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 SIZES = (0, 700, 1500, 1, LSD_TILE)

@@ -12,10 +12,10 @@ from support.host_cuda.launches import record_everything
 from support.host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
+from dask_gpusort.kernels import selecting
 from dask_gpusort.kernels.launch.loader import SOURCE_TEXTS
 from dask_gpusort.kernels.policy import tuning
-from dask_gpusort.kernels.select import extract
-from dask_gpusort.kernels.ties.scatter import SOURCE as SCATTER
+from dask_gpusort.kernels.ties.ties import SOURCE as SCATTER
 
 #: Arrays for one block, few buckets and many; rows for one block, one partition and more.
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
@@ -41,7 +41,7 @@ def test_sorts_and_selections_fit_the_gpu(monkeypatch, capability, dtype):
         recorder.record(kernels.argsort_rows, recorder.empty((1, min(n, LONGEST_INDEXED_ROW)), dtype))
         for axis, shape in enumerate(((min(n, LONGEST_COLUMN), 1), (1, n))):
             kernels.select_rows(recorder.empty(shape, dtype), recorder.empty((1, 1), np.int64), axis)
-    for count in (0, 16, extract.MOST_BRACKETS):
+    for count in (0, 16, selecting.MOST_BRACKETS):
         ends = np.zeros((1, count), f"u{np.dtype(dtype).itemsize}")
         kernels.extract([recorder.empty((1, SIZES[-1]), dtype)], ends, ends, 10)
     assert recorder.most_shared > 0

@@ -18,8 +18,8 @@ from support.host_cuda.recorder import MAP_FLAGS, Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.launch import loader
-from dask_gpusort.kernels.launch.kernel_cache import KernelCache
 from dask_gpusort.kernels.launch.launch import Launch, Readback, side_by_side
+from dask_gpusort.kernels.launch.loader import KernelCache
 
 SECONDS = 30
 
@@ -109,7 +109,7 @@ def test_a_less_that_does_not_compile_is_a_value_error(monkeypatch):
     )
     monkeypatch.setattr(loader, "_find_cupy", lambda: SimpleNamespace(cuda=cuda, RawModule=refuse))
     with pytest.raises(ValueError, match="`less` does not compile: 'a << b'"):
-        loader.kernel("merge/compare.cu", "compare<int>", expression="a << b")
+        loader.kernel("merge/merge.cu", "compare<int>", expression="a << b")
 
 
 #: Prints the text that a compiler sees, first as the files were at the import, then after one header has changed.

@@ -11,9 +11,8 @@ from support import host_cuda
 from support.host_kernels import BLOCK_SORT_KEYS, POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, use_small_blocks
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.buckets import histogram, splitters
-from dask_gpusort.kernels.keys.dtypes import device_key
-from dask_gpusort.kernels.keys.elements import Arrays
+from dask_gpusort.kernels.buckets import counting, splitters
+from dask_gpusort.kernels.keys.dtypes import Arrays, device_key
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
@@ -114,10 +113,10 @@ def test_buckets_of_a_smooth_density_are_balanced(device, kind, dtype):
     keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
     elements = plain_elements(device_key(keys.dtype))
     sampled = splitters.sample_splitters(elements, device.array(keys), n, num_fine)
-    by = histogram.splitter_buckets(elements.domain, sampled, num_fine)
+    by = counting.splitter_buckets(elements.domain, sampled, num_fine)
     # Many more keys than are sampled, so that the noise of the counts is small.
     many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
-    counts = histogram.count_fine(elements.source, device.array(many), 4 * n, by).table
+    counts = counting.count_fine(elements.source, device.array(many), 4 * n, by).table
     buckets = (
         counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]
     )  # as large as the buckets of 2^28 keys

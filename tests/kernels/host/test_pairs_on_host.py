@@ -12,9 +12,8 @@ from support.host_kernels import LSD_TILE, TWO_LEVELS, bits_of_keys, use_small_b
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import pairs
-from dask_gpusort.kernels.keys.dtypes import device_key
-from dask_gpusort.kernels.keys.elements import indexed_elements
-from dask_gpusort.kernels.msd import bucket_map, early_values
+from dask_gpusort.kernels.keys.dtypes import device_key, indexed_elements
+from dask_gpusort.kernels.msd import early_values, partition
 from dask_gpusort.kernels.msd.partition import StablePartition
 from dask_gpusort.kernels.policy import tuning
 
@@ -162,7 +161,7 @@ def test_first_level_of_early_values(device, monkeypatch, dtype, extra):
     key, source = device_key(keys.dtype), device.array(keys)
     elements = indexed_elements(key, "u32")
     buckets = early_values.map_pairs(source, key, elements)
-    bucket_map.describe_segments(elements, buckets)
+    partition.describe_segments(elements, buckets)
     codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
     starts = buckets.tables["coarse_cursors"]
     StablePartition(key, "u32", buckets.digits(True), (source, None), (codes, positions), starts).run(n)

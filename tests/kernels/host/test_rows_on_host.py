@@ -9,7 +9,7 @@ from support.host_kernels import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, use_
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import rows
+from dask_gpusort.kernels import sorting
 from dask_gpusort.kernels.buckets import splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.msd import row_partition
@@ -30,13 +30,13 @@ def calls():
         use_small_rows(patch)
         for dtype in DTYPES:
             for shape in ROW_SHAPES:
-                yield lambda empty, dtype=dtype, shape=shape: rows.sort_rows(empty(shape, dtype))
+                yield lambda empty, dtype=dtype, shape=shape: sorting.sort_rows(empty(shape, dtype))
         for dtype in ("u4", "i4", "f4", "f8"):
             for shape in ROW_SHAPES:
-                yield lambda empty, dtype=dtype, shape=shape: rows.argsort_rows(empty(shape, dtype))
+                yield lambda empty, dtype=dtype, shape=shape: sorting.argsort_rows(empty(shape, dtype))
         for shape in ROW_SHAPES:
             for dtype in ("f4", "f8"):
-                yield lambda empty, dtype=dtype, shape=shape: rows.sort_rows(empty(shape, dtype), descending=True)
+                yield lambda empty, dtype=dtype, shape=shape: sorting.sort_rows(empty(shape, dtype), descending=True)
 
 
 #: Rows for one block, for one partition, for the wider tile, and longer ones.
@@ -64,14 +64,14 @@ def strategies(monkeypatch):
     taken = []
 
     def note(name):
-        function = getattr(rows, name)
+        function = getattr(sorting, name)
 
         def call(*arguments, **options):
             result = function(*arguments, **options)
             taken.append(name if result is not False else f"{name}: declined")
             return result
 
-        monkeypatch.setattr(rows, name, call)
+        monkeypatch.setattr(sorting, name, call)
 
     for name in ("partition_rows", "run_block_sort", "partition_rows_recursively", "sort_plain"):
         note(name)
@@ -87,14 +87,14 @@ def check_rows(device, keys):
     """Sort to another array, in place, and by positions."""
     wanted = expected_rows(keys).view("u1")
     source = device.array(keys)
-    np.testing.assert_array_equal(np.asarray(rows.sort_rows(source)).view("u1"), wanted)
+    np.testing.assert_array_equal(np.asarray(sorting.sort_rows(source)).view("u1"), wanted)
     np.testing.assert_array_equal(source.view("u1"), keys.view("u1"))
-    rows.sort_rows(source, out=source)
+    sorting.sort_rows(source, out=source)
     np.testing.assert_array_equal(source.view("u1"), wanted)
 
 
 def check_positions(device, keys):
-    np.testing.assert_array_equal(rows.argsort_rows(device.array(keys)), np.argsort(keys, axis=-1, kind="stable"))
+    np.testing.assert_array_equal(sorting.argsort_rows(device.array(keys)), np.argsort(keys, axis=-1, kind="stable"))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def check_positions(device, keys):
 )
 def test_strategy_by_shape(device, strategies, shape, strategy):
     keys = bits_of_keys(np.random.default_rng(1), "u4", shape, "random")
-    np.testing.assert_array_equal(rows.sort_rows(device.array(keys)), np.sort(keys))
+    np.testing.assert_array_equal(sorting.sort_rows(device.array(keys)), np.sort(keys))
     assert set(strategies) == {strategy}
 
 
@@ -164,7 +164,7 @@ def test_floats_in_a_block(device, strategies, kind, dtype, descending):
     check_rows(device, keys)
     check_positions(device, keys)
     mirrored = np.sort(keys) if not descending else -np.sort(-keys)
-    np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=descending), mirrored)
+    np.testing.assert_array_equal(sorting.sort_rows(device.array(keys), descending=descending), mirrored)
     assert set(strategies) == {"run_block_sort"}
 
 
@@ -219,19 +219,19 @@ def test_unaligned_rows(device, skip):
     for dtype in ("u1", "i2", "f4"):
         keys = bits_of_keys(np.random.default_rng(skip), dtype, 4 * 3001 + skip, "random")
         matrix = device.array(keys)[skip:].reshape(4, 3001)
-        np.testing.assert_array_equal(rows.sort_rows(matrix), np.sort(keys[skip:].reshape(4, 3001)))
+        np.testing.assert_array_equal(sorting.sort_rows(matrix), np.sort(keys[skip:].reshape(4, 3001)))
 
 
 def test_stable_rows(device):
     keys = np.random.default_rng(9).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0], "f4"), (3, 5003))
     wanted = np.take_along_axis(keys, np.argsort(keys, axis=-1, kind="stable"), axis=-1)
-    got = rows.sort_rows(device.array(keys), stable=True)
+    got = sorting.sort_rows(device.array(keys), stable=True)
     np.testing.assert_array_equal(np.asarray(got).view("u4"), wanted.view("u4"))
 
 
 def test_descending_rows(device):
     keys = np.random.default_rng(10).random((3, 5003))
-    np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=True), np.sort(keys)[:, ::-1])
+    np.testing.assert_array_equal(sorting.sort_rows(device.array(keys), descending=True), np.sort(keys)[:, ::-1])
 
 
 @pytest.mark.parametrize("parts_of", [512, 5000, 1 << 16])
@@ -240,7 +240,7 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
     """Every key is counted once, in the row and digit to which the partition moves it."""
     monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", parts_of)
     keys = bits_of_keys(np.random.default_rng(11), dtype, (7, 3001), "random")
-    elements = rows.row_elements(device_key(keys.dtype, False))
+    elements = sorting.row_elements(device_key(keys.dtype, False))
     partition = row_partition.plan_partition(elements, keys.shape[1])
     source = device.array(keys)
     sampled = row_partition.sample_rows(elements, source, partition)
@@ -256,7 +256,7 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
 @pytest.mark.parametrize("length", [BLOCK_SORT_KEYS + 1, 20_011, LONGEST])
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
 def test_partitions_fit(device, dtype, length):
-    partition = row_partition.plan_partition(rows.row_elements(device_key(np.dtype(dtype), False)), length)
+    partition = row_partition.plan_partition(sorting.row_elements(device_key(np.dtype(dtype), False)), length)
     assert partition.num_digits <= partition.tile.digits
     assert partition.num_digits << partition.fine_bits <= tuning.MAX_FINE
     assert length <= partition.num_buckets * BLOCK_SORT_KEYS * tuning.MOST_FILL
@@ -268,7 +268,7 @@ def test_partitions_fit(device, dtype, length):
 def test_balance_test_of_one_row_accepts_a_uniform_map(device):
     n, num_fine = 40_000, 64
     keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
-    elements = rows.row_elements(device_key(np.dtype("u4"), False))
+    elements = sorting.row_elements(device_key(np.dtype("u4"), False))
     test = splitters.BalanceTest(n, num_fine, 0, 0, 0)  # limits that make every bucket overfull
     sampled = splitters.sample_splitters(elements, keys, n, num_fine, test)
     found = splitters.MapFlags(*splitters.read_map_flags(sampled).wait())
@@ -277,5 +277,5 @@ def test_balance_test_of_one_row_accepts_a_uniform_map(device):
 
 
 def test_public_names():
-    assert kernels.sort_rows is rows.sort_rows
-    assert kernels.argsort_rows is rows.argsort_rows
+    assert kernels.sort_rows is sorting.sort_rows
+    assert kernels.argsort_rows is sorting.argsort_rows

@@ -10,8 +10,8 @@ from support.host_kernels import bits_of_keys
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels.select import extract as extracting
-from dask_gpusort.kernels.select import row_select
+from dask_gpusort.kernels import selecting
+from dask_gpusort.kernels import selecting as extracting
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
@@ -161,7 +161,7 @@ def test_more_keys_inside_than_the_capacity(device):
 def test_rows_are_cut_into_parts(device, monkeypatch):
     """More parts than blocks, of which one is empty: rows of 5 keys in parts of 2."""
     monkeypatch.setattr(extracting, "LEAST_PIECE", 2)
-    monkeypatch.setattr(extracting, "BLOCKS", 4)
+    monkeypatch.setattr(extracting, "EXTRACT_BLOCKS", 4)
     rng = np.random.default_rng(3)
     for shape in ((1, 5), (1, 9001), (3, 5), (7, 3)):
         keys = draw("i8", shape, "random")
@@ -245,8 +245,8 @@ def test_ranks_in_short_lanes(device, length, axis):
 
 def steps_of(dtype):
     """Lengths at which another kernel selects."""
-    for threads in (32, *row_select.BLOCK_THREADS):
-        yield threads * row_select.HELD_BYTES // np.dtype(dtype).itemsize
+    for threads in (32, *selecting.BLOCK_THREADS):
+        yield threads * selecting.HELD_BYTES // np.dtype(dtype).itemsize
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -277,7 +277,7 @@ def test_ranks_in_long_rows(device, kind, dtype):
     check_select(device, keys, draw_ranks(rng, 2, keys.shape[1]))
 
 
-@pytest.mark.parametrize("count", [0, 1, row_select.MOST_RANKS, row_select.MOST_RANKS + 1, 3 * row_select.MOST_RANKS])
+@pytest.mark.parametrize("count", [0, 1, selecting.MOST_RANKS, selecting.MOST_RANKS + 1, 3 * selecting.MOST_RANKS])
 def test_any_number_of_ranks(device, count):
     rng = np.random.default_rng(7)
     for length in (100, LONG):
@@ -295,7 +295,7 @@ def test_ranks_in_unaligned_rows(device, skip):
 
 
 def test_columns_that_fit_no_tile(device, monkeypatch):
-    monkeypatch.setattr(row_select, "shared_limit", lambda: 1000)
+    monkeypatch.setattr(selecting, "shared_limit", lambda: 1000)
     keys = draw("f4", (129, 70), "random")
     check_select(device, keys, draw_ranks(np.random.default_rng(9), 70, 129), 0)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import comparing, complex_keys, merging, rows
-from dask_gpusort.kernels.keys import ranks
-from dask_gpusort.kernels.launch import array_checks
+from dask_gpusort.kernels import complex_keys, merging, sorting
+from dask_gpusort.kernels.keys import transform
+from dask_gpusort.kernels.launch import arrays
 from dask_gpusort.kernels.lsd import lsd
 from dask_gpusort.kernels.merge import merge_sort
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, odd_even_merge, sampled_merge_sort, split
@@ -51,7 +51,7 @@ def record_whole_arrays(recorder, keys, order):
     """Record every sort of one array."""
     recorder.record(kernels.sorted_codes, keys, **order)
     recorder.record(kernels.sort_with_positions, keys, **order)
-    for algorithm in array_checks.ALGORITHMS:
+    for algorithm in arrays.ALGORITHMS:
         recorder.record(kernels.sort_keys, keys, algorithm=algorithm, **order)
         recorder.record(kernels.argsort, keys, algorithm=algorithm, **order)
         for values in (np.uint8, np.uint16, np.uint32, np.uint64, np.complex128):
@@ -62,15 +62,15 @@ def record_rows(recorder, dtype, order):
     """Record sorts of rows that fit a block, and partitions of rows by every kind of map."""
     for length in ROWS:
         keys = recorder.empty((3, length), dtype)
-        recorder.record(rows.sort_rows, keys, **order)
-        recorder.record(rows.argsort_rows, keys, **order)
+        recorder.record(sorting.sort_rows, keys, **order)
+        recorder.record(sorting.argsort_rows, keys, **order)
     for length in LONG_ROWS:
-        recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
+        recorder.record(sorting.sort_rows, recorder.empty((3, length), dtype), **order)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "PARTITIONED_ROWS", 0)
         for length in (*ROWS[-2:], *LONG_ROWS):
-            recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
-        recorder.record(rows.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
+            recorder.record(sorting.sort_rows, recorder.empty((3, length), dtype), **order)
+        recorder.record(sorting.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
 
 
 def record_selection(recorder):
@@ -137,16 +137,16 @@ def record_comparisons(recorder):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(merge_sort, "sort", sort)
                 for n in (10, 10**5):
-                    comparing.sort_by_comparison(recorder.empty(n, dtype), less="a < b")
-                    comparing.argsort_by_comparison(recorder.empty(n, dtype), less="a < b")
+                    merging.sort_by_comparison(recorder.empty(n, dtype), less="a < b")
+                    merging.argsort_by_comparison(recorder.empty(n, dtype), less="a < b")
     keys = recorder.empty(10**5, "u4")
     for expression in EXPRESSIONS:
-        comparing.argsort_by_comparison(keys, less=expression)
-        comparing.compare_elements(keys, keys, expression)
+        merging.argsort_by_comparison(keys, less=expression)
+        merging.compare_elements(keys, keys, expression)
         for side in ("left", "right"):
-            comparing.search_by_comparison(keys, keys, side, expression)
+            merging.search_by_comparison(keys, keys, side, expression)
         merging.merge_runs([keys] * 2, [[keys] * 2], less=expression)
-    comparing.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()")
+    merging.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()")
     for kind in ("u1", "u2", "u4", "u8", 2, 4):
         shape, dtype = (1000, kind) if isinstance(kind, int) else 1000, "u8" if isinstance(kind, int) else kind
         for companions in ([], ["f4"], ["f8"], ["f4", "f8"]):
@@ -183,9 +183,9 @@ def record_wide_keys(recorder):
         for dtype in ("f2", "f4", "f8", "c8"):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
             recorder.record(kernels.floor_codes, codes, dtype, descending)
-            recorder.record(ranks.rank_samples, codes, 10, ties_of=dtype, descending=descending)
+            recorder.record(transform.rank_samples, codes, 10, ties_of=dtype, descending=descending)
     for width in (1, 2, 4, 8):
-        recorder.record(ranks.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
+        recorder.record(transform.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
     rows = recorder.empty((1000, 3), np.uint64)
     recorder.record(word_sort.argsort_words, rows)
     for side in ("left", "right"):

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dask_gpusort.kernels import comparing, merging
+from dask_gpusort.kernels import merging
 from dask_gpusort.kernels.launch import loader
 from dask_gpusort.kernels.merge import merge_sort
 from dask_gpusort.kernels.papers import sampled_merge_sort
 from dask_gpusort.kernels.papers.passes import KeyValueArrays
-from dask_gpusort.kernels.policy import merge_tuning
+from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.primitives import scan
 
 from .device import HostDevice, KernelFault
@@ -52,7 +52,7 @@ def sorts_right(algorithm: str, device: HostDevice, rng: np.random.Generator) ->
 
 
 #: A tile has four warps, so runs are merged within one warp, across two, and across all four.
-TILE = merge_tuning.MergeShape(128, 5)
+TILE = tuning.MergeShape(128, 5)
 #: Several tiles; the last is not full.
 MERGED_KEYS = 7 * TILE.keys // 2
 
@@ -63,7 +63,7 @@ def merges_right(device: HostDevice, rng: np.random.Generator) -> bool:
     for sort in (merge_sort.sort, sampled_merge_sort.sort):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(merge_sort, "sort", sort)
-            if (comparing.argsort_by_comparison(device.array(keys), less="a < b") != wanted).any():
+            if (merging.argsort_by_comparison(device.array(keys), less="a < b") != wanted).any():
                 return False
     runs = [device.array(np.sort(part)) for part in np.split(keys, [1000, 1100])]
     return bool((merging.merge_runs(runs)[0] == np.sort(keys)).all())
@@ -80,7 +80,7 @@ def main(algorithm: str, sources: Path, cache: Path) -> int:
     texts = {path.relative_to(sources).as_posix(): path.read_text() for path in sources.rglob("*.cu*")}
     patch.setattr(loader, "SOURCE_TEXTS", texts)
     loader.whole_text.cache_clear()
-    patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
+    patch.setattr(tuning, "MERGE", dict.fromkeys(tuning.MERGE, TILE))
     try:
         for _ in range(ATTEMPTS):
             run = RUNS_RIGHT.get(algorithm, partial(sorts_right, algorithm))

@@ -1,10 +1,13 @@
-"""Memory of a device that threads share: what a step takes at its peak, and the gate that the steps pass."""
+"""Memory of a device that threads share, and of the host, which goes back to the system."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..order import Order
@@ -70,3 +73,18 @@ _gates: dict[int, Gate] = {}
 def gate_of(device: int) -> Gate:
     """Give the gate of a device, the same one for all threads."""
     return _gates.setdefault(device, Gate())
+
+
+def return_free_memory() -> None:
+    """Return the freed memory of this process to the system, with the GNU C library; others do so by themselves."""
+    # It keeps freed arrays of less than 32 MiB, into which the result of a large sort does not fit.
+    trim = _malloc_trim()
+    if trim is not None and not sys.is_finalizing():
+        trim(0)
+
+
+@functools.cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)

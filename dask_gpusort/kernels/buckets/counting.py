@@ -1,4 +1,4 @@
-"""The histogram of an array over fine buckets, and its scan (``count.cu``).
+"""Histograms of an array over fine buckets, their scans, and counting sort (``counting.cu``).
 
     keys (n) -> counts (num_fine) -> starts (num_fine + 1) and cursors (num_fine)
 
@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.launch import Launch, blocks_for, instance
+from ..keys.dtypes import DeviceKey, device_key
+from ..launch.launch import Launch, blocks_for, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
-from ..policy.limits import count_bytes, multiprocessors
+from ..policy.limits import count_bytes, multiprocessors, shared_limit
 
-SOURCE = "buckets/count.cu"
+SOURCE = "buckets/counting.cu"
 SCAN_THREADS = cxx_constant(SOURCE, "kScanThreads")
 SCAN_FINE = instance("scan_fine", SCAN_THREADS)
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
@@ -76,3 +77,27 @@ def scan_fine(counts: FineCounts, starts: Any, cursors: Any, whole: Any = None) 
     """
     arguments = counts.table, np.uint32(counts.is_wide), np.uint32(counts.num_fine), starts, cursors, whole
     Launch(SOURCE, SCAN_FINE, blocks_for(counts.num_fine, SCAN_THREADS), SCAN_THREADS, arguments).run()
+
+
+COUNTED_BYTES = 2  # of the widest keys
+FILL_THREADS = cxx_constant(SOURCE, "kFillThreads")
+FILL_TILE_BYTES = FILL_THREADS * cxx_constant(SOURCE, "kFillRounds") * cxx_constant(SOURCE, "kFillVectorBytes")
+
+
+def is_countable(key: DeviceKey) -> bool:
+    """Tell whether the counters of all codes fit the shared memory of a block."""
+    return key.itemsize <= COUNTED_BYTES and count_bytes(1 << 8 * key.itemsize, 1) <= shared_limit()
+
+
+def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> None:
+    """Sort countable keys into `out`, as keys or as codes."""
+    n, bits = keys.size, 8 * key.itemsize
+    num_codes = 1 << bits
+    starts, cursors = require_cupy().empty((2, num_codes + 1), np.uint64)
+    order = device_key(key.code_dtype).order if as_codes else key.order
+    blocks = blocks_for(n, FILL_TILE_BYTES // key.itemsize)
+    arguments = starts, np.uint32(num_codes), out, np.uint64(n)
+    with side_by_side:
+        counts = count_fine(f"Keys<{key.order}>", keys, n, code_buckets(bits))
+        scan_fine(counts, starts, cursors)
+        Launch(SOURCE, f"fill_runs<{order}>", blocks, FILL_THREADS, arguments).run()

@@ -1,21 +1,22 @@
-"""Tie groups of sorted keys (``tie_bits.cu``): one bit for each key, and counts of the bits before each word."""
+"""Tie groups of sorted keys, one bit a key, and writes to the positions of a permutation (``ties.cu``)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..keys.dtypes import device_key, first_nan_code
 from ..keys.transform import value_type
-from ..launch.array_checks import check_array
-from ..launch.cxx_types import type_of_bytes
+from ..launch.arrays import check_array, type_of_bytes
 from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
+from ..policy import tuning
+from ..policy.limits import fit, half
 from ..primitives.scan import exclusive_scan
 
-SOURCE = "ties/tie_bits.cu"
+SOURCE = "ties/ties.cu"
 THREADS = cxx_constant(SOURCE, "kTieThreads")
 TILE = cxx_constant(SOURCE, "kTieTile")
 WORD_BITS = cxx_constant(SOURCE, "kWordBits")
@@ -99,3 +100,54 @@ def _counted(bits: Any, n: int) -> TieBits:
     Launch(SOURCE, name, blocks_for(words + 1, THREADS), THREADS, (bits, np.uint64(words), offsets)).run()
     exclusive_scan(offsets)
     return TieBits(bits, offsets, n)
+
+
+SCATTER_THREADS = 256
+#: C++ types of the elements of the output.
+ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
+PAIR_BYTES = 8
+
+
+def scatter_numbers(numbers: Any, positions: Any, out: Any, factor: float = 1, first: int = 0) -> None:
+    """Set ``out[positions] = numbers * factor``, for positions that are a permutation; None counts from `first`.
+
+    The output shares no memory with the inputs; `factor` is for floats.
+    """
+    n, element = positions.size, ELEMENTS[out.dtype.str[1:]]
+    shape = tuning.SCATTER
+    bits = max(n - 1, 0).bit_length() - shape.bucket_bits
+    if n < shape.least or bits < 1:
+        arguments = (positions, numbers, np.uint32(first), out, np.uint64(n), np.float64(factor))
+        name, blocks = instance("write_at_positions", element), blocks_for(n, SCATTER_THREADS)
+        Launch(SOURCE, name, blocks, SCATTER_THREADS, arguments).run()
+        return
+    pairs = partition_pairs(numbers, first, positions, out, bits)
+    name = instance("write_buckets", shape.threads, shape.bucket_bits, element)
+    buckets = blocks_for(n, 1 << shape.bucket_bits)
+    Launch(SOURCE, name, buckets, shape.threads, (pairs, out, np.uint64(n), np.float64(factor))).run()
+
+
+def partition_pairs(numbers: Any, first: int, positions: Any, out: Any, bits: int) -> Any:
+    """Pairs of positions and numbers, partitioned by so many leading bits of the positions, in one pass or two."""
+    cupy, shape, n = require_cupy(), tuning.SCATTER, np.uint64(positions.size)
+    first_bits = bits if 1 << bits <= shape.radix else (bits + 1) // 2
+    shape = replace(shape, radix=max(shape.radix, 1 << first_bits))
+    shape = fit(shape, lambda shape: shape.shared_bytes, half)
+    shift, last_shift = shape.bucket_bits + bits - first_bits, shape.bucket_bits
+
+    def launch(kernel: str, bucket_bits: int, *arguments: Any) -> None:
+        name = instance(kernel, shape.threads, shape.items, shape.radix)
+        cursors = cupy.zeros(blocks_for(positions.size, 1 << bucket_bits), np.uint32)
+        tiles = blocks_for(positions.size, shape.tile)
+        scalars = (n, np.int32(bucket_bits), np.int32(shift))
+        Launch(SOURCE, name, tiles, shape.threads, (*arguments, cursors, *scalars), shape.shared_bytes).run()
+
+    # The output's own memory holds the pairs between two passes, if they fit.
+    in_out = shift > last_shift and out.itemsize == PAIR_BYTES
+    pairs = out.view(np.uint64) if in_out else cupy.empty(positions.size, np.uint64)
+    launch("partition_positions", shift, positions, numbers, np.uint32(first), pairs)
+    if shift == last_shift:
+        return pairs
+    found = cupy.empty(positions.size, np.uint64)
+    launch("partition_pairs", last_shift, pairs, found)
+    return found

@@ -1,8 +1,8 @@
-"""An exchange by tasks on GPUs, where bundles, and then groups, take turns: their sizes, and the memory they take.
+"""Bytes that tasks take: the figures for each key, whether one task can hold the whole sort, and the turns on GPUs.
 
-A GPU sorts one bundle, and merges one group, at a time (see `cupy_joins.exclusive`). If its memory is needed, all
-bundles are cut before a group is merged (`Plan.cut_first`). So the keys are held once, besides the bundle or the group
-whose turn it is::
+In an exchange by tasks, a GPU sorts one bundle, and merges one group, at a time (see `cupy_joins.exclusive`). If its
+memory is needed, all bundles are cut before a group is merged (`Plan.cut_first`). So the keys are held once, besides
+the bundle or the group whose turn it is::
 
     sort     sorted bundles, and chunks that wait | chunks of a finished bundle | step of the bundle
     cut      sorted bundles, and shards           | shards of bundles not freed yet
@@ -22,9 +22,116 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..chunk.distinct import Columns
+from ..chunk.memory import USABLE_FRACTION
 from ..order import POSITION_BYTES, Order
-from .join import join_bytes
-from .terms import InputChunks, chunks_of_workers
+from .terms import InputChunks, Workers, chunks_of_workers
+
+#: Bytes of keys and companions on the host below which tasks take longer than one thread sorts. Times of 10^6 int64 on
+#: two threads of an EPYC, exchange and join: 24 and 12 ms in 16 chunks, 302 and 40 ms in 1,000.
+SMALL_BYTES = 8 << 20
+#: Widest codes that are counted and filled in, without scratch memory.
+COUNTED_BYTES = 2
+#: Bytes for each key of a stable sort by position. Narrow codes share 8 bytes with their positions, in two places, one
+#: of them the output; wide codes have 4 bytes of position beside them.
+NARROW_CODE_BYTES, NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 4, 16, 24
+
+#: Most bytes on the host for each key of the task of a chunk: some, and so many times the key. Measured with NumPy for
+#: 10^4 to 10^6 keys of 1 to 8 bytes, with 1 to 2^40 distinct ones: besides twice the key at most 34 for distinct values
+#: alone, 57 with positions, counts or an inverse, and 62 for ranks; besides three times the needle at most 57. That is
+#: for float64, most of which tie.
+HOST_BYTES = {"values": (36, 2), "columns": (60, 2), "ranks": (68, 2), "needles": (60, 3)}
+#: Most bytes of a device for each key, besides a join, in the same way; "of keys" are those of an inverse, or of first
+#: positions. Measured on CuPy's pool for 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all
+#: differ, in one chunk and in four, in one row and in 64.
+DEVICE_BYTES = {"values": (2, 2), "counts": (16, 0), "positions": (20, 0), "of keys": (8, 0), "ranks": (44, 1)}
+#: Copies of keys while they are joined for a search (4.1 measured as above), and of needles while a bundle is sorted.
+JOIN_COPIES, BUNDLE_COPIES = 4.2, 5
+#: Width of the widest keys of which at most 65,536 differ.
+NARROW_BYTES = 2
+
+
+def host_bytes(step: str, itemsize: int) -> int:
+    """Count bytes of the host for each key that a task takes which does a step of `HOST_BYTES`."""
+    fixed, copies = HOST_BYTES[step]
+    return fixed + copies * itemsize
+
+
+def device_bytes(itemsize: int, *steps: str) -> int:
+    """Count bytes of a device for each key that a task takes beside a join which does steps of `DEVICE_BYTES`."""
+    return sum(fixed + copies * itemsize for fixed, copies in map(DEVICE_BYTES.__getitem__, steps))
+
+
+def distinct_bytes(itemsize: int, columns: Columns) -> int:
+    """Count bytes of a device for each key that the task which finds distinct keys takes beside a join."""
+    # Of narrow keys few differ, so their counts take next to nothing.
+    counts = ["counts"] * (columns.counts and itemsize > NARROW_BYTES)
+    positions = ["positions"] * columns.positions + ["of keys"] * (columns.firsts + columns.inverse)
+    return device_bytes(itemsize, "values", *counts, *positions)
+
+
+def key_bytes(device_order: Order | None, on_device: int, on_host: int) -> float:
+    """Count bytes for each key of a task: on the host, or beside a join on a device, whose keys have an order."""
+    if device_order is None:
+        return on_host
+    return join_bytes(device_order, InputChunks((1,), task_bytes=on_device))
+
+
+def join_bytes(order: Order, given: InputChunks) -> float:
+    """Count bytes that the task of a join takes at its peak beside its input, nan if a chunk size is unknown."""
+    # The chunks are concatenated, unless they are neighbours in memory. Keys alone are then sorted in place with
+    # scratch memory of the same size; positions overwrite the keys; keys and companions go to new arrays. The figures
+    # for each key are those measured on CuPy's pool.
+    return sum(given.sizes) * ((_coded_bytes if order.coded else _uncoded_bytes)(order, given) + given.task_bytes)
+
+
+def _coded_bytes(order: Order, given: InputChunks) -> float:
+    width, moved = order.transit_dtype.itemsize, given.companion_bytes
+    stable = NARROW_STABLE_BYTES if width <= NARROW_CODE_BYTES else WIDE_STABLE_BYTES
+    if given.packed:
+        return 6 * width
+    if given.positions:
+        return stable
+    copied = 2 * (width + moved)  # concatenated, and the outputs
+    if given.companions > 1:
+        return copied + POSITION_BYTES
+    if given.companions:
+        return copied + (4 + max(16, width + moved) if order.has_ties else width + moved + width // 8 * 4)
+    if width <= COUNTED_BYTES:
+        return width + POSITION_BYTES if order.has_ties else width
+    return (2 + order.has_ties) * width
+
+
+def _uncoded_bytes(order: Order, given: InputChunks) -> float:
+    width, moved = order.transit_dtype.itemsize, given.companion_bytes
+    if order.words:
+        return 3.4 * width + 2 * moved
+    if order.less is not None:
+        return 3 * width + (2 * moved + NARROW_STABLE_BYTES if moved else 0)
+    return 3.5 * width + 2 * moved if moved else 5.5 * width
+
+
+def joined_bytes(order: Order, given: InputChunks) -> float:
+    """Bytes that the input and the task of a join take together, nan if a chunk size is unknown."""
+    return _input_bytes(order, given) + join_bytes(order, given)
+
+
+def _input_bytes(order: Order, given: InputChunks) -> float:
+    made = POSITION_BYTES if given.positions else 0
+    return sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes - made)
+
+
+def is_small(order: Order, given: InputChunks) -> bool:
+    """Whether keys and companions of the host are so few that one task sorts them in less time than several."""
+    return _input_bytes(order, given) <= SMALL_BYTES
+
+
+def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
+    """Whether a join fits the memory of the one device; where a size is unknown it is tried."""
+    if workers.memory is None:
+        return True
+    return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory
+
 
 #: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
 #: for smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were
@@ -40,7 +147,7 @@ CUT_BUNDLES = 2
 #: Most bundles. Smaller ones would save less than 3 % of the memory.
 MOST_BUNDLES = 32
 #: Most groups of a GPU.
-MOST_GROUPS = 64
+MOST_DEVICE_GROUPS = 64
 #: Groups of a GPU whose shards it fetches at the same time: one is merged while the next arrives.
 FETCHED_GROUPS = 2
 
@@ -73,7 +180,7 @@ class Turns:
         return min(with_holes, max(num_chunks, self._groups_of(self._merge_step)))
 
     def _groups_of(self, step: float) -> int:
-        return self.devices * math.ceil(self.keys / max(self._free / step, self.keys / MOST_GROUPS, 1))
+        return self.devices * math.ceil(self.keys / max(self._free / step, self.keys / MOST_DEVICE_GROUPS, 1))
 
     def cuts_first(self, num_bundles: int, group: float) -> bool:
         """Whether all bundles must be cut before a group, of at most so many keys, is merged.
@@ -141,14 +248,14 @@ def make_turns(order: Order, given: InputChunks, memory: int, devices: int) -> T
         given=order.transit_dtype.itemsize + moved,
         in_run=in_run,
         output=POSITION_BYTES if given.positions else in_run,
-        step=_step_bytes(order, given, in_run) / keys if keys else 0.0,
+        step=_bundle_step(order, given, in_run) / keys if keys else 0.0,
         held=given.held,
         memory=memory,
         devices=devices,
     )
 
 
-def _step_bytes(order: Order, given: InputChunks, in_run: int) -> float:
+def _bundle_step(order: Order, given: InputChunks, in_run: int) -> float:
     """Count bytes that the sort of all keys as one bundle takes beside its chunks."""
     # It is the figure of a join, but for what the two do differently, as measured on CuPy's pool: a bundle's positions
     # are in memory of their own, and its outputs replace what the sort has read. Wide keys alone take 2.5 times their

@@ -1,0 +1,206 @@
+"""The plans of distinct keys, and of ranks.
+
+============  ===========================================  ================================================
+strategy      keys of distinct keys, or lanes of ranks     how
+============  ===========================================  ================================================
+`blocks`      in one chunk                                 find those of the chunk, or rank its rows
+`join`        in the memory of one GPU                     make all chunks one, then the same
+`sort`        distinct keys in several chunks              sort the distinct keys of each chunk together
+`rechunk`     lanes in several chunks that fit one         rechunk in bounded memory, rank, rechunk back
+`global`      lanes of one dimension, or longer            tie groups of the sorted distinct keys, and back
+============  ===========================================  ================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..chunk.distinct import Columns
+from ..order import Order
+from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
+from .plan import Plan
+from .select import LANES_BYTES, Lanes
+from .terms import Size, format_chunks, format_lines, format_number, format_size, format_tasks
+
+DistinctStrategy = Literal["blocks", "join", "sort"]
+
+#: Bytes of a count, of a first position, and of the number of a tie group.
+COUNT_BYTES = 8
+
+
+@dataclass(frozen=True)
+class DistinctPlan:
+    """Say how the distinct keys of an array are found."""
+
+    strategy: DistinctStrategy
+    chunks: int  # of the input
+    keys: Size  # of the input, nan if unknown
+    largest: Size  # keys of the largest chunk whose distinct keys are found at once, nan if unknown
+    itemsize: int  # bytes of a key
+    columns: Columns  # what is found of each distinct key of a chunk
+    key_bytes: float  # bytes for each key that the task takes which finds the distinct keys of a chunk
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a distinct key and of what is sorted with it."""
+        wanted = self.columns
+        return self.itemsize + self._origin_bytes * wanted.origins + COUNT_BYTES * (wanted.counts + wanted.firsts)
+
+    @property
+    def back_bytes(self) -> int:
+        """Bytes that go back to a chunk for each of its distinct keys."""
+        return (COUNT_BYTES + self._origin_bytes) * (self.columns.origins and self.columns.inverse)
+
+    @property
+    def projected_bytes(self) -> float:
+        """Peak bytes of a task that finds the distinct keys of a chunk; nan if unknown."""
+        return self.largest * self.key_bytes
+
+    @property
+    def _origin_bytes(self) -> int:
+        return origin_dtype(self.chunks).itemsize
+
+
+def origin_dtype(chunks: int) -> np.dtype[Any]:
+    """The smallest dtype for numbers of chunks: fewer digits are sorted in less time."""
+    return np.min_scalar_type(chunks)
+
+
+def make_distinct_plan(
+    sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool, device_order: Order | None = None
+) -> DistinctPlan:
+    """Plan distinct keys, of which `columns` are wanted besides the values; `joins` if one GPU has memory for all."""
+    # Origins are kept only where several chunks are sorted.
+    strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else "join" if joins else "sort"
+    # Of several sizes of which one is unknown, the largest is unknown too.
+    largest = max(sizes) if strategy == "sort" and not math.isnan(sum(sizes)) else sum(sizes)
+    wanted = columns if strategy == "sort" else replace(columns, origins=False)
+    alone = wanted == Columns(origins=wanted.origins)
+    on_host = host_bytes("values" if alone else "columns", itemsize)
+    a_key = key_bytes(device_order, distinct_bytes(itemsize, wanted), on_host)
+    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, a_key)
+
+
+def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> str:
+    """Describe the plan, one decision a line; `chunks` counts those of the array that the user gave."""
+    strategies = {
+        "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
+        "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
+        "sort": "sort: keys are in several chunks; the distinct keys of each are sorted together, and numbered",
+    }
+    decisions = {
+        "keys": f"{format_number(plan.keys)} in {format_chunks(plan.chunks)}",
+        "strategy": strategies[plan.strategy],
+        "sort": describe_sort(sort),
+        "moves": describe_moves(plan),
+        "tasks": format_tasks(tasks, chunks),
+        "peak": describe_peak(plan),
+        "unknown": "how many keys are distinct, and the sizes of the chunks of distinct keys",
+    }
+    return format_lines(decisions)
+
+
+def describe_sort(sort: Plan | None) -> str:
+    """The sort of the distinct keys, on one line."""
+    return "" if sort is None else f"exchange {sort.exchange}, {len(sort.groups):,} groups, sizes unknown"
+
+
+def describe_moves(plan: DistinctPlan) -> str:
+    """What moves between chunks, on one line."""
+    if plan.strategy != "sort":
+        return "nothing" if plan.strategy == "blocks" else "nothing: the chunks are in one memory"
+    back = f"; {plan.back_bytes} bytes for each go back to its chunk" if plan.back_bytes else ""
+    most = format_size(plan.keys * plan.row_bytes)
+    return f"only distinct keys, {plan.row_bytes} bytes each: at most {most}, if all keys differ{back}"
+
+
+def describe_peak(plan: DistinctPlan) -> str:
+    """Projected peak bytes, on one line."""
+    step = format_size(plan.projected_bytes)
+    return f"{step} for each thread, while it finds the distinct keys of a chunk" + (
+        "; what their sort takes is unknown" if plan.strategy == "sort" else ""
+    )
+
+
+RankStrategy = Literal["blocks", "join", "rechunk", "global"]
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """Say how keys are ranked."""
+
+    strategy: RankStrategy
+    lanes: Lanes
+    flat: bool  # whether the array has one dimension
+    key_bytes: float  # bytes for each key that the task takes which ranks the rows of a chunk
+
+    @property
+    def chunk_bytes(self) -> float:
+        """Bytes of a chunk whose rows are ranked, nan if unknown. Lanes that are made whole are not divided."""
+        lanes = self.lanes
+        if self.strategy == "join":
+            return lanes.bytes
+        chunk = lanes.bytes / (lanes.chunks * lanes.blocks)
+        if self.strategy == "blocks":
+            return chunk
+        return max(lanes.keys * lanes.itemsize, min(lanes.limit, max(LANES_BYTES, chunk), lanes.bytes))
+
+    @property
+    def projected_bytes(self) -> float:
+        """Peak bytes of a task that ranks the rows of a chunk, nan if unknown."""
+        return self.chunk_bytes / self.lanes.itemsize * self.key_bytes
+
+
+def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> RankPlan:
+    """Plan ranks; `joins` if one GPU has memory for all chunks and what a sort of them needs."""
+    # An unknown number of lanes cannot be ranked one by one.
+    unknown = math.isnan(lanes.count) or math.isnan(lanes.keys)
+    strategy: RankStrategy
+    if lanes.chunks == 1:
+        strategy = "blocks"
+    elif joins:
+        strategy = "join"
+    elif flat:  # a chunk is never made of several ones
+        strategy = "global"
+    else:
+        strategy = "rechunk" if unknown or lanes.keys * lanes.itemsize <= lanes.limit else "global"
+    width = lanes.itemsize
+    a_key = key_bytes(device_order, device_bytes(width, "ranks"), host_bytes("ranks", width))
+    return RankPlan(strategy, lanes, flat, a_key)
+
+
+def describe_rank(
+    plan: RankPlan, tasks: int, chunks: int, distinct: DistinctPlan | None = None, sort: Plan | None = None
+) -> str:
+    """Describe the plan, one decision a line; "global" has plans of the distinct keys of a lane, and of their sort."""
+    lanes = plan.lanes
+    fits = f"one of {format_size(lanes.limit)}"
+    where = "in several chunks" if plan.flat else f"in several chunks and does not fit {fits}"
+    strategies = {
+        "blocks": "blocks: lanes are whole in their chunks, whose rows are ranked where they are",
+        "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
+        "rechunk": f"rechunk: lanes are in several chunks and fit {fits}; made whole, ranked, and divided again",
+        "global": f"global: a lane is {where}; the distinct keys of its chunks are sorted together, and numbered",
+    }
+    moves = {
+        "blocks": "nothing",
+        "join": "nothing: the chunks are in one memory",
+        "rechunk": f"every key once, {format_size(lanes.bytes)}, and its rank back",
+    }
+    each = "" if plan.flat else "of each lane "
+    decisions = {
+        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
+        f"each in {format_chunks(lanes.chunks)}",
+        "strategy": strategies[plan.strategy],
+        "sort": describe_sort(sort),
+        "moves": moves[plan.strategy] if distinct is None else each + describe_moves(distinct),
+        "tasks": format_tasks(tasks, chunks),
+        "peak": f"{format_size(plan.projected_bytes)} for each thread" if distinct is None else describe_peak(distinct),
+        "unknown": "how many keys are distinct, and so the bytes of their sort" if plan.strategy == "global" else "",
+    }
+    return format_lines(decisions)
