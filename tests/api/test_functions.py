@@ -32,8 +32,7 @@ from support.weights import quantiles_of_weights, weights_of
 import dask_gpusort
 from dask_gpusort.chunk.tie_groups import METHODS
 from dask_gpusort.graph.select import partitions
-from dask_gpusort.plan import runs as plan_runs
-from dask_gpusort.plan import search
+from dask_gpusort.plan import division, search
 from dask_gpusort.plan.select import choose_partition
 from dask_gpusort.table import quantiles
 
@@ -474,7 +473,7 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
             dask.config.set(config),
             dask.config.set(num_workers=data.draw(st.integers(1, 5))),
             # With one run for each thread, a run has several chunks of a small array.
-            mock.patch.object(plan_runs, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, plan_runs.RUNS_PER_THREAD]))),
+            mock.patch.object(division, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, division.RUNS_PER_THREAD]))),
             mock.patch.object(search, "is_small", return_value=data.draw(st.booleans())),
         ):
             with no_computation() if scheduler else nullcontext():
@@ -484,7 +483,8 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
             for array, copy in zip(case.arrays, before, strict=True):
                 oracle.assert_same_bits(array, copy)
             for darr, mine, wanted in zip(found, got, case.wanted, strict=True):
-                assert darr.dtype == mine.dtype
+                # NumPy's scalars have the native byte order.
+                assert mine.dtype == (darr.dtype if isinstance(mine, np.ndarray) else darr.dtype.newbyteorder("="))
                 case.same(mine, wanted)
                 known = darr.chunks if case.like is None else (*(own := chunks[case.like]), *darr.chunks[len(own) :])
                 assert unknown or known == darr.chunks
@@ -498,7 +498,7 @@ def test_one_dimension(name, data, size):
     check(data, FUNCTIONS[name], (size,))
 
 
-SHAPES = st.sampled_from([(5, 7), (1, 1), (1, 9), (4, 0), (0, 4), (3, 4, 5), (2, 6, 3), (2, 0, 3)])
+SHAPES = st.sampled_from([(5, 7), (1, 9), (4, 0), (0, 4), (3, 4, 5), (2, 6, 3)])
 
 
 @pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if function.several])

@@ -267,6 +267,17 @@ def test_axis_none_of_arrays_without_dimensions():
         oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(np.array(7), axis))
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (1,), (1, 1)])
+def test_empty_arrays_and_single_elements(shape):
+    array = np.ones(shape)
+    for axis in (*range(len(shape)), None):
+        found = dask_gpusort.sort(da.from_array(array, chunks=2), axis)
+        oracle.assert_same_bits(computed(found), np.sort(array, axis))
+        got = computed(dask_gpusort.argsort(da.from_array(array, chunks=2), axis))
+        assert got.shape == np.argsort(array, axis).shape
+        assert got.dtype == np.int64
+
+
 @example(size=1000, chunk=1)
 @given(size=st.integers(1, 3000), chunk=st.integers(20, 500))
 def test_many_chunks(size, chunk):

@@ -143,6 +143,8 @@ def left(client: Any) -> dict[str, Any]:
         files = [name for folder in (store.folder, *store.folders()) if folder.exists() for name in os.listdir(folder)]
         return {name: str(some) for name in ("_names", "_kept") if (some := vars(store)[name])} | dict.fromkeys(files)
 
+    if not client.run_on_scheduler(lambda dask_scheduler: NAME in dask_scheduler.plugins):
+        return {}  # no sort has come yet
     found = {address: some for address, some in client.run(on_worker).items() if some}
     return found | client.run_on_scheduler(on_scheduler)
 
