@@ -11,8 +11,7 @@ import dask
 import distributed
 import pytest
 
-from dask_gpusort.graph.positions import kept_positions
-from dask_gpusort.graph.runs import keep_and_take, store
+from dask_gpusort.graph.runs import keep_and_take, rows, store
 from dask_gpusort.graph.runs.plugins import NAME
 
 from .gangs import until
@@ -30,7 +29,7 @@ def keep(patch: pytest.MonkeyPatch, where: str) -> None:
     """Keep all runs in memory or in files, and read them in small parts, as on this host or on others."""
     patch.setattr(store, "MEMORY_SHARE", 0 if "files" in where else 1)
     patch.setattr(store, "PICKLED_ROWS", 7)
-    patch.setattr(kept_positions, "PORTION_REQUESTS", 100)
+    patch.setattr(rows, "PORTION_REQUESTS", 100)
     if "of others" in where:
         patch.setattr(keep_and_take, "read", refuse)
         patch.setattr(keep_and_take, "read_into", refuse)
