@@ -23,10 +23,8 @@ def library_of(array: Any) -> str:
 
 
 def ops_for(array: Any, *, staged: bool = False) -> ModuleType:
-    """Find the steps for chunks of an array's type; CuPy is imported only if it is needed.
-
-    If `staged`, the heavy steps of NumPy chunks run on a GPU.
-    """
+    """Find the steps for chunks of an array's type; CuPy is imported only if it is needed."""
+    # If `staged`, the heavy steps of NumPy chunks run on a GPU.
     name = "cupy_ops" if library_of(array) == "cupy" else "cupy_staged_ops" if staged else "numpy_ops"
     return import_module(f"{__name__}.{name}")
 

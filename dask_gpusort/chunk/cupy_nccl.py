@@ -100,12 +100,9 @@ class NcclCommunicator:
     def exchange(
         self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]], progress: Callable[[], None]
     ) -> Generator[list[Run], None, None]:
-        """Send shards to each rank and receive announced numbers of keys from each, as many pieces on all ranks.
-
-        Yields the complete shards from each rank, the own one as given; raises `Aborted` after `abort`.
-        """
-        # All pieces are enqueued at once, on a stream of their own. The next ones are on their way while the caller
-        # works on one.
+        """Send shards to each rank and receive announced numbers of keys from each, as many pieces on all ranks."""
+        # Yields the complete shards from each rank, the own one as given; raises `Aborted` after `abort`. All pieces
+        # are enqueued at once, on a stream of their own. The next ones are on their way while the caller works on one.
         # All pieces are enqueued at once, on a stream of their own. The next ones are on their way while the caller
         # works on one.
         self._wait_for_ranks()

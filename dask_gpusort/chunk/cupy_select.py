@@ -21,6 +21,9 @@ from .lanes import has_nan, lanes_last, reduce_sorted, result_shape
 #: Most quantiles that are selected; for more, lanes are sorted. Each read of the keys selects 16 ranks, and a sort
 #: takes some five reads and writes.
 _SELECTED_QUANTILES = 32
+#: Keys for which `extract` has memory at first: brackets by samples have fewer inside, and there is a second attempt.
+_FIRST_SHARE = 16
+_FEWEST = 1 << 16
 
 
 def reduce_lanes(block: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
@@ -64,11 +67,6 @@ def _by_sort(rows: Any, statistic: Statistic) -> Any:
     return reduce_sorted(rows, statistic, nans, length)
 
 
-#: Keys for which `extract` has memory at first: brackets by samples have fewer inside, and there is a second attempt.
-_FIRST_SHARE = 16
-_FEWEST = 1 << 16
-
-
 def count_nans(keys: Any) -> int:
     """Count the keys that are NaN or NaT."""
     return _count_nans([keys])
@@ -106,10 +104,8 @@ def from_host(array: npt.NDArray[Any]) -> Any:
 
 
 def extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Any]:
-    """Count the keys less than and up to both ends of brackets, shape (4, brackets), and take those strictly inside.
-
-    They come once, in any order; keys that NumPy calls equal to an end count as equal (see `table.Counts`).
-    """
+    """Count the keys less than and up to both ends of brackets, shape (4, brackets), and take those strictly inside."""
+    # They come once, in any order; keys that NumPy calls equal to an end count as equal (see `table.Counts`).
     ends, inside, _ = extract_all([keys], low, high)
     return ends, inside
 

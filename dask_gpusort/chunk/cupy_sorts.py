@@ -28,6 +28,9 @@ from .memory import gate_of
 from .run import Run
 from .steps import first_descent
 
+#: Bytes of the widest elements that CuPy copies.
+_WIDE_BYTES = 16
+
 
 def sort_keys(keys: Any, order: Order) -> Any:
     """Sort the user's keys, and encode them for transit."""
@@ -184,10 +187,6 @@ def first_indices(block: Any, order: Order, count: int, axis: int) -> Any:
     # The rows are sorted whole. The copy frees the memory of the other indices.
     indices = argsort_rows(block, order, axis)
     return indices[(slice(None),) * axis + (slice(count),)].copy()
-
-
-#: Bytes of the widest elements that CuPy copies.
-_WIDE_BYTES = 16
 
 
 def sort_chunks(chunks: Sequence[Any], order: Order) -> Any:

@@ -1,11 +1,5 @@
 """The heavy steps of the sort of one NumPy chunk, on a GPU: the steps of `numpy_ops`, under the same names.
 
-::
-
-    host      chunk or pieces                                                   run, or finished group
-                    |                                                                ^
-    device     to_device -> keys -> a step of cupy_ops -> sorted keys -> to_host ----'
-
 Keys, codes and companions are on the host between the steps, so the sort needs no more of the device than some steps
 at a time. Many threads copy while one of them sorts. Each waits at the device's gate for the memory of its step (see
 `memory`). A step that finds no memory is done again after the pool's free blocks are returned, then alone.

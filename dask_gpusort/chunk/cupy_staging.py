@@ -1,11 +1,7 @@
 """Staging: NumPy arrays to a device and back, in pieces, through pinned memory.
 
 The driver copies pageable memory at a fraction of the bus's rate. Here every thread copies pieces of its own array to
-two pinned buffers in turn. The memcpy of one piece overlaps the DMA of the other, and the memcpys of all threads run
-side by side, since NumPy releases the interpreter's lock::
-
-    to the device    thread     memcpy 0 | memcpy 1 | memcpy 2, after DMA 0 | memcpy 3, after DMA 1 | ...
-                     stream              | DMA 0    | DMA 1                 | DMA 2                 | ...
+two pinned buffers in turn: the memcpy of one piece overlaps the DMA of the other, and the memcpys of all threads.
 
 Each thread has a stream of its own for copies, so that they do not queue behind the kernels of other threads. It first
 waits for the current stream: the pool may have given memory that kernels there still read, and the kernels that make a
@@ -113,11 +109,9 @@ def _copy(target: np.ndarray, source: np.ndarray, shift: int) -> None:
 
 
 def to_device(array: np.ndarray, shift: int = 0) -> Any:
-    """Copy a NumPy array of a dtype that CuPy has, any strides and byte order, to the current device.
-
-    The copy is complete, contiguous and native, with dates as int64; `shift` is added to integers and dates, wrapping
-    around.
-    """
+    """Copy a NumPy array of a dtype that CuPy has, any strides and byte order, to the current device."""
+    # The copy is complete, contiguous and native, with dates as int64; `shift` is added to integers and dates, wrapping
+    # around.
     source = _flat(array)
     result = cupy.empty(array.shape, device_dtype(array.dtype))
     _copy_to_device(result.reshape(-1), [source], shift)
@@ -168,10 +162,8 @@ def _copy_joined(
 
 
 def to_host(array: Any, dtype: np.dtype[Any], shift: int = 0) -> np.ndarray:
-    """Copy a CuPy array of any strides to pageable memory of the host, in either byte order, or as dates of int64.
-
-    `shift` is added to integers and dates, wrapping around.
-    """
+    """Copy a CuPy array of any strides to pageable memory of the host, in either byte order, or as dates of int64."""
+    # `shift` is added to integers and dates, wrapping around.
     flat = cupy.ascontiguousarray(array).reshape(-1)
     result = np.empty(array.shape, dtype)
     target = _flat(result)

@@ -16,6 +16,9 @@ import numpy as np
 from ..table import Statistic
 from . import library_of
 
+#: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
+_BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
+
 
 def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], int]:
     """A view of a chunk with the reduced axes last, the shape of the other axes, and the length of a lane."""
@@ -49,19 +52,13 @@ def batches(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
 
 
 def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> Any:
-    """Find the statistic of each row, shape (quantiles, rows), from sorted rows with NaN last and their numbers.
-
-    Rows have one column if lanes have no keys (`length` 0).
-    """
+    """Find the statistic of each row, shape (quantiles, rows), from sorted rows with NaN last and their numbers."""
+    # Rows have one column if lanes have no keys (`length` 0).
     counts = length - nans * statistic.skip_nan
     ranks = statistic.ranks(counts)
     columns = ranks.reshape(ranks.shape[0] * ranks.shape[1], len(rows)).T
     keys = np.take_along_axis(rows, columns, axis=1).T.reshape(ranks.shape)
     return statistic.result(keys, counts, nans)
-
-
-#: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
-_BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
 
 
 @dataclass(frozen=True)
@@ -86,10 +83,8 @@ def check_weights(weights: Any) -> None:
 def reduce_weighted_lanes(
     block: Any, weights: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False
 ) -> Any:
-    """Find weighted quantiles of each lane of a chunk by "inverted_cdf", shape (*statistic.shape, *kept axes).
-
-    Weights are not negative, and broadcast to the chunk's shape.
-    """
+    """Find weighted quantiles of each lane of a chunk by "inverted_cdf", shape (*statistic.shape, *kept axes)."""
+    # Weights are not negative, and broadcast to the chunk's shape.
     check_weights(weights)
     shape = result_shape(statistic, block.shape, axes, keepdims)
     weights = np.broadcast_to(weights, block.shape)
@@ -128,10 +123,8 @@ def sum_weights(keys: Any, weights: Any, statistic: Statistic) -> Any:
 
 
 def pick_keys(keys: Any, weights: Any, sums: Any, part: int, statistic: Statistic) -> Picked:
-    """Pick the quantiles that are in one part of each lane, shape (*lanes, length), sorted with NaN last.
-
-    `sums` are the weights of all parts, shape (*lanes, parts).
-    """
+    """Pick the quantiles that are in one part of each lane, shape (*lanes, length), sorted with NaN last."""
+    # `sums` are the weights of all parts, shape (*lanes, parts).
     assert statistic.q is not None
     ends = sums.cumsum(axis=-1)
     totals = ends[..., -1]

@@ -1,10 +1,7 @@
 """Whether this processor merges sorted runs faster than it sorts them afresh.
 
-NumPy's unstable sort is vectorised on some processors: with AVX-512 it takes
-4 to 17 ns a key, elsewhere up to 80. Its stable sort finds the runs and merges
-them, which takes 3 to 5 ns a key for each doubling of their number everywhere.
-So a merge is faster for at most 2 to 5 runs on one processor, and for any
-number on another. The two are timed once in each process for each dtype, on
+NumPy's unstable sort takes 4 to 17 ns a key with AVX-512, elsewhere up to 80. Its stable sort merges runs, which takes
+3 to 5 ns a key for each doubling of their number everywhere. The two are timed once in each process for each dtype, on
 few keys, by the processor time of this thread. Both give the same bits.
 """
 
@@ -33,10 +30,8 @@ Sort: TypeAlias = Callable[[np.ndarray], object]
 
 
 def prefers_merge(dtype: np.dtype[Any], runs: int, fresh: Sort = np.ndarray.sort) -> bool:
-    """Tell whether NumPy's stable sort, which merges, of some sorted runs is faster than a fresh sort.
-
-    The dtype is unsigned of at least 32 bits, complex, or strings of fixed width.
-    """
+    """Tell whether NumPy's stable sort, which merges, of some sorted runs is faster than a fresh sort."""
+    # The dtype is unsigned of at least 32 bits, complex, or strings of fixed width.
     fixed = setting("merged_runs")
     return bool(runs <= (most_merged_runs(dtype, fresh) if fixed is None else fixed))
 

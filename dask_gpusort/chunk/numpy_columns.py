@@ -258,12 +258,9 @@ def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:
 
 
 def argsort_columns(found: Sequence[Column], offsets: IntArray | None = None) -> np.ndarray:
-    """Find the stable permutation that sorts keys by all their columns, most significant first.
-
-    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, if the keys are such runs.
-    """
-    # Columns of codes are sorted together. Otherwise the first column sorts all keys, and each later one only those
-    # that still tie.
+    """Find the stable permutation that sorts keys by all their columns, most significant first."""
+    # Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, if the keys are such runs. Columns of codes
+    # are sorted together. Otherwise the first column sorts all keys, and each later one only those that still tie.
     codes = codes_of(found)
     if codes is not None:
         return numpy_words.argsort(codes, offsets)

@@ -1,20 +1,15 @@
 """Stable merge sort by the user's comparison, with all comparisons of a step in one call.
 
-A call of ``less(a, b)`` costs some microseconds however few elements it compares, so each call compares as many as
-possible. A round merges neighbouring runs pairwise. Each pair is cut along its merge path into *lanes* of limited
-length, and all lanes of the round advance together, one key each::
+A call of ``less(a, b)`` costs some microseconds however few elements it compares. So all pairs of runs of a round are
+cut along their merge paths into *lanes* of limited length, and all lanes advance together, one key each::
 
     run A   run B          cut by the diagonals           lanes, in lockstep
     1 4 6 8 | 2 3 7 9      [1 4 | 2 3] [6 8 | 7 9]        1 6    2 7    3 8    4 9
 
 A comparison that is no strict weak order gives inconsistent cuts. They are moved until they are consistent, so that
-every round ends and every key comes out once, whatever the comparison returns; where it is cheap, the comparison is
-tested.
+every round ends and every key comes out once, whatever the comparison returns.
 
-References
-----------
-Satish, Harris, Garland, IPDPS 2009, section 5: runs are divided so that every level has the same parallelism.
-Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPSW 2012: the diagonals.
+Satish, Harris, Garland, IPDPS 2009, section 5; Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPSW 2012.
 """
 
 from __future__ import annotations
@@ -41,10 +36,8 @@ _REMEDY = "for any two elements it must say which comes first, or that neither d
 
 
 def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArray:
-    """Find the stable permutation that sorts keys of any dtype by a comparison of two arrays of one shape.
-
-    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs; without them every key is a run.
-    """
+    """Find the stable permutation that sorts keys of any dtype by a comparison of two arrays of one shape."""
+    # Offsets, shape (runs + 1,), are the ends of contiguous sorted runs; without them every key is a run.
     if len(array) and offsets is None:
         check(array, less)
     bounds: IntArray = np.arange(len(array) + 1, dtype=np.int64) if offsets is None else offsets
@@ -193,11 +186,9 @@ def differ(first: Array, second: Array, less: Less) -> Array:
 
 
 def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray]) -> IntArray:
-    """Count the sorted keys that each needle passes: the first position not passed, shape (count,).
-
-    `passes` tells whether each needle passes the key at its position, for positions of shape (count,).
-    """
-    # It ends after ``log2(size) + 1`` calls, whatever they return.
+    """Count the sorted keys that each needle passes: the first position not passed, shape (count,)."""
+    # `passes` tells whether each needle passes the key at its position, for positions of shape (count,). It ends after
+    # ``log2(size) + 1`` calls, whatever they return.
     low = np.zeros(count, np.int64)
     high = np.full(count, size, np.int64)
     while (open_ := low < high).any():

@@ -1,19 +1,4 @@
-"""Every step of the sort on one NumPy chunk.
-
-`cupy_ops` has the same steps under the same names for CuPy chunks; both have those of `steps`. In the order in which
-the graph runs them::
-
-    local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
-    sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
-    sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
-    reduce_lanes                                          order statistics of axes in one chunk
-    sample, count_nans -> extract -> keys_at              order statistics of long lanes
-    buckets                                               partitions by keys at some ranks
-    ranked_keys -> rank, rank_sorted, equal_before        searches among sorted keys
-    sort_and_argsort, sort_chunks -> tie_groups           distinct keys and ranks
-    first_indices                                         the first keys of rows, to be merged with those of others
-    take, take_along, put, put_along                      elements at given positions, nothing else needed
-"""
+"""Every step of the sort on one NumPy chunk; `cupy_ops` has them under the same names for CuPy chunks."""
 
 from __future__ import annotations
 
@@ -50,10 +35,8 @@ SCANNED_KEYS = 1 << 16
 
 
 def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *, positions: bool) -> Run:
-    """Sort one chunk, shape (n,), with its companions, stably if there are any.
-
-    With `positions`, its positions, uint32 where they fit, are appended to the values.
-    """
+    """Sort one chunk, shape (n,), with its companions, stably if there are any."""
+    # With `positions`, its positions, uint32 where they fit, are appended to the values.
     check_lengths(block, values)
     in_place = order.coded or sorted_by_numpy(order)
     array = encode(block, order) if in_place else np.ascontiguousarray(block)
@@ -144,11 +127,9 @@ def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
-    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension.
-
-    They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
-    compare one of them. See `packed_order`.
-    """
+    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension."""
+    # They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
+    # compare one of them. See `packed_order`.
     columns = _columns([part.reshape(-1) for part in parts], directions)
     if numpy_columns.codes_of(columns) is None:
         packed = _record(columns)

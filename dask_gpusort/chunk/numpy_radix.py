@@ -1,24 +1,12 @@
 """Radix sorts and merges of unsigned codes on one CPU core, built from NumPy calls.
 
-NumPy's vectorised sort of plain words is 6 to 15 times faster than its stable
-sort and its argsort. Every function here therefore sorts words:
+NumPy's vectorised sort of plain words is 6 to 15 times faster than its stable sort and its argsort. So every function
+here sorts words, ``[high digit of c - least | position]``. They are distinct, so an unstable sort of them is a stable
+sort of the digits. A digit is as wide as fits beside the position. Of wider codes the high part is sorted, and keys
+with equal high parts are ordered by their low parts, tie group by tie group.
 
-    codes     c0 c1 c2 ...                    (unsigned, any range)
-    words     [high digit of c - least | position]      one u32 or u64 a key
-    sort      words are distinct, so an unstable sort of them is a stable
-              sort of the digits
-    unpack    position = word & mask,  code = least + (word >> index_bits)
-
-The digit is as wide as fits beside the position. Codes whose observed range
-fits need nothing more. Of wider ones (random 64-bit codes: 40 bits fit
-beside 2**24 positions) the high part is sorted, and keys with equal high
-parts are ordered by their low parts, tie group by tie group.
-
-Codes are arrays of any number of dimensions, C-contiguous, sorted along the
-last axis. Nothing here knows what a code means (`dask_gpusort.keys` does).
-
-Figures in comments: one core of an EPYC 7003 (AVX2, 512 KiB level-2 cache),
-NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
+Codes are C-contiguous arrays of any number of dimensions, sorted along the last axis. Figures in comments: one core of
+an EPYC 7003 (AVX2, 512 KiB level-2 cache), NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
 """
 
 from __future__ import annotations
@@ -33,6 +21,28 @@ from ..keys import BLOCK_KEYS
 from .merge_choice import prefers_merge
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+# Keys in a block of the step that resolves ties. Each block
+# takes several NumPy calls, even where no keys tie, so many small blocks cost
+# more than the cache gains.
+_TIE_BLOCK = 1 << 18
+# Keys of one counting step of 8- and 16-bit codes: np.bincount converts them to
+# int64, 2 MiB here, and clears 2**16 counters for each step. 2**24
+# 16-bit codes: 37 ms; in one step 61 ms; np.sort(kind="stable") 155 ms.
+_COUNT_BLOCK = 1 << 18
+# Most keys for which np.argsort(kind="stable") costs less than the overhead of a
+# dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
+# keys 162 us, words 88 and 117 us.
+SMALL = 1 << 11
+# Keys of a row that are tested for order first: so few that NumPy keeps the interpreter's
+# lock, which many threads wait for longer than for a longer test.
+_PROBED_KEYS = 400
+# Longest row for which NumPy's insertion sort wins. 2**20 keys in
+# rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
+# 3.8 (u4).
+_SHORT_ROW = 8
+# Most runs that np.argsort finds and merges as fast as this file does. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
+# 1.81 times as fast as np.argsort, of u8 0.84 / 1.00 / 1.62 times (on an AVX-512 Xeon).
+_FOUND_RUNS = 2
 
 
 def as_rows(codes: Array) -> Array:
@@ -110,31 +120,6 @@ def take(rows: Array, positions: Array) -> Array:
     return np.take_along_axis(rows, positions, axis=-1)
 
 
-# Keys in a block of the step that resolves ties. Each block
-# takes several NumPy calls, even where no keys tie, so many small blocks cost
-# more than the cache gains.
-_TIE_BLOCK = 1 << 18
-
-# Keys of one counting step of 8- and 16-bit codes: np.bincount converts them to
-# int64, 2 MiB here, and clears 2**16 counters for each step. 2**24
-# 16-bit codes: 37 ms; in one step 61 ms; np.sort(kind="stable") 155 ms.
-_COUNT_BLOCK = 1 << 18
-
-# Most keys for which np.argsort(kind="stable") costs less than the overhead of a
-# dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
-# keys 162 us, words 88 and 117 us.
-SMALL = 1 << 11
-
-# Keys of a row that are tested for order first: so few that NumPy keeps the interpreter's
-# lock, which many threads wait for longer than for a longer test.
-_PROBED_KEYS = 400
-
-# Longest row for which NumPy's insertion sort wins. 2**20 keys in
-# rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
-# 3.8 (u4).
-_SHORT_ROW = 8
-
-
 def sort(codes: Array) -> None:
     """Sort C-contiguous codes in place along the last axis."""
     # 8- and 16-bit codes are counted in long rows, and sorted by NumPy's radix sort in short ones; NumPy's vectorised
@@ -202,10 +187,8 @@ def _counting_sort(row: Array) -> None:
 
 
 def sorted_words(rows: Array, runs: int | None = None) -> tuple[Array, int, int, int]:
-    """Pack, sort, resolve ties: (words, index_bits, least, dropped).
-
-    The words of `runs` contiguous sorted runs are sorted runs too.
-    """
+    """Pack, sort, resolve ties: (words, index_bits, least, dropped)."""
+    # The words of `runs` contiguous sorted runs are sorted runs too.
     words, index_bits, least, dropped = pack(rows)
     merges = runs is not None and prefers_merge(words.dtype, runs)
     words.sort(axis=-1, kind="stable" if merges else None)
@@ -244,10 +227,8 @@ def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped
 
 
 def _tie_groups(pairs: Array, count: int) -> tuple[Array | slice, Array | None]:
-    """Give the tied keys of a block of `count` and their groups; all keys and None if there is one group.
-
-    `pairs` are the positions of the keys that tie with the next one.
-    """
+    """Give the tied keys of a block of `count` and their groups; all keys and None if there is one group."""
+    # `pairs` are the positions of the keys that tie with the next one.
     if len(pairs) == count - 1:
         return slice(None), None
     # A group is a key with a pair, the keys of the pairs that follow without a gap, and one more.
@@ -267,16 +248,9 @@ def _low_bits(codes: Array, least: int, dropped: int) -> Array:
     return low
 
 
-# Most runs that np.argsort finds and merges as fast as this file does. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
-# 1.81 times as fast as np.argsort, of u8 0.84 / 1.00 / 1.62 times (on an AVX-512 Xeon).
-_FOUND_RUNS = 2
-
-
 def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:
-    """Merge sorted runs of one unsigned dtype, which are not modified, into new memory or `out`.
-
-    NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
-    """
+    """Merge sorted runs of one unsigned dtype, which are not modified, into new memory or `out`."""
+    # NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
     if not runs:
         raise ValueError("no runs to join; pass at least one, which may be empty")
     filled = [run for run in runs if run.size]

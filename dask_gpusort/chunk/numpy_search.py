@@ -63,10 +63,8 @@ def equal_before(keys: np.ndarray, needles: np.ndarray, ranks: np.ndarray, order
 
 
 def make_value_set(codes: Any, most: float) -> tuple[Any, int] | None:
-    """Tell for each unsigned code from the least to the greatest whether it occurs, and give the least one.
-
-    None means that there is no code, or that the range is larger than `most`.
-    """
+    """Tell for each unsigned code from the least to the greatest whether it occurs, and give the least one."""
+    # None means that there is no code, or that the range is larger than `most`.
     if not len(codes):
         return None
     least, greatest = int(codes.min()), int(codes.max())

@@ -15,6 +15,12 @@ from .lanes import batches, has_nan, lanes_last, reduce_sorted, result_shape
 
 #: Bytes of the rows that are copied and reduced at a time.
 _BATCH_BYTES = 1 << 20
+#: Keys compared with all brackets at a time. Fewer stay in a level-2 cache, but between short NumPy calls threads wait
+#: for each other: five quantiles of 51.2M float64 on two threads take 0.18 s with 2^16, 0.16 with 2^18 (EPYC).
+_COMPARED_KEYS = 1 << 18
+#: Most brackets that are compared one by one; more are searched in. Two comparisons and a count take some 0.3 ns a key,
+#: a binary search 10 ns and more.
+_COMPARED_BRACKETS = 16
 
 
 def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
@@ -81,10 +87,8 @@ def _prefers_sort(wanted: int, length: int) -> bool:
 
 
 def _partition(rows: np.ndarray, wanted: np.ndarray) -> None:
-    """Put the keys of some ranks, which are distinct and sorted, to their ranks in each row, and lose others.
-
-    NumPy has vector instructions for a partition by one rank, and none for several.
-    """
+    """Put the keys of some ranks, which are distinct and sorted, to their ranks in each row, and lose others."""
+    # NumPy has vector instructions for a partition by one rank, and none for several.
     if len(wanted) == 0:
         return
     middle = len(wanted) // 2
@@ -99,14 +103,6 @@ def _partition(rows: np.ndarray, wanted: np.ndarray) -> None:
         right[:, 0] = right.min(axis=1)
     else:
         _partition(right, above)
-
-
-#: Keys compared with all brackets at a time. Fewer stay in a level-2 cache, but between short NumPy calls threads wait
-#: for each other: five quantiles of 51.2M float64 on two threads take 0.18 s with 2^16, 0.16 with 2^18 (EPYC).
-_COMPARED_KEYS = 1 << 18
-#: Most brackets that are compared one by one; more are searched in. Two comparisons and a count take some 0.3 ns a key,
-#: a binary search 10 ns and more.
-_COMPARED_BRACKETS = 16
 
 
 def count_nans(keys: np.ndarray) -> int:
@@ -126,10 +122,8 @@ def sample(keys: np.ndarray, positions: NDArray[np.int64]) -> np.ndarray:
 
 
 def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
-    """Count keys up to the ends of disjoint, closed, ascending brackets, shape (4, brackets), and take those inside.
-
-    NaN are in no bracket; keys strictly inside stay in the order of the input.
-    """
+    """Count keys up to the ends of disjoint, closed, ascending brackets, shape (4, brackets), and take those inside."""
+    # NaN are in no bracket; keys strictly inside stay in the order of the input.
     ends, parts = np.zeros((4, len(low)), np.int64), [keys[:0]]
     for start in range(0, len(keys) if len(low) else 0, _COMPARED_KEYS):
         part = keys[start : start + _COMPARED_KEYS]
@@ -187,10 +181,8 @@ def _near_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
 
 
 def buckets(keys: np.ndarray, cuts: np.ndarray) -> NDArray[np.uint8]:
-    """Give each key twice the number of ascending cut keys (at most 127) before it, and the number equal to it.
-
-    NaN are equal to each other, and last.
-    """
+    """Give each key twice the number of ascending cut keys (at most 127) before it, and the number equal to it."""
+    # NaN are equal to each other, and last.
     numbers = cuts[cuts == cuts]
     # No cut key comes after a NaN, and a NaN is less than nothing.
     found = np.full(len(keys), 2 * len(numbers), np.uint8)

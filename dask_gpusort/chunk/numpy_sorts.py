@@ -18,6 +18,17 @@ from .run import Run
 #: relative to np.sort, 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of
 #: eight bytes: S1 3.6, S8 5.4, S20 2.1, S64 1.7, S100 1.3.
 _COLUMN_TEXT_BYTES = 48
+#: Keys of rows that are sorted together, with the row's number as the first column: enough to outweigh some fifty NumPy
+#: calls, few enough for the cache.
+_ROW_KEYS = 1 << 16
+#: Keys of rows whose first keys are selected together: 64-bit codes then fill about a level-2 cache.
+_TOP_KEYS = 1 << 17
+#: Keys of a row from which on its first keys are selected from those up to a bound, and the most that may be selected.
+_LONG_ROW, _LARGEST_SHARE = 1 << 15, 1 / 8
+#: Keys of a row for each sample. In 800,000 float64 (EPYC), 12,500 samples take 0.05 ms and each selected key 20 ns.
+_STEP = 64
+#: Kinds of dtypes whose keys NumPy compares as it sorts them, NaN and NaT apart.
+_COMPARED_KINDS = "biufcmMSU"
 
 
 def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
@@ -35,10 +46,8 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
 
 
 def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = None) -> np.ndarray:
-    """Find the stable permutation that sorts keys in transit, shape (n,).
-
-    `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
-    """
+    """Find the stable permutation that sorts keys in transit, shape (n,)."""
+    # `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     if order.coded:
         codes = floor(array, order)
         return numpy_radix.argsort(codes) if offsets is None else numpy_radix.argmerge_runs(codes, offsets)
@@ -57,11 +66,9 @@ def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np
 
 
 def merge(pieces: Sequence[Run], order: Order, memory: Sequence[Any] = ()) -> Run:
-    """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs.
-
-    `memory` has arrays of the result's dtypes and size, or None, which some of its arrays may take: for the keys, and
-    for each value.
-    """
+    """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs."""
+    # `memory` has arrays of the result's dtypes and size, or None, which some of its arrays may take: for the keys, and
+    # for each value.
     if order.coded and not pieces[0].values:
         arrays = [piece.keys for piece in pieces]
         members = _tie_members(np.concatenate(arrays), order) if order.has_ties else None
@@ -123,11 +130,6 @@ def _restore_ties(array: np.ndarray, members: np.ndarray | None, order: Order) -
     array[mask] = members[by_floor[np.argsort(rows[by_floor], kind="stable")]]
 
 
-#: Keys of rows that are sorted together, with the row's number as the first column: enough to outweigh some fifty NumPy
-#: calls, few enough for the cache.
-_ROW_KEYS = 1 << 16
-
-
 def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = False) -> np.ndarray:
     """Sort a chunk along an axis that is in one chunk; `overwrite` allows the result in the chunk's memory."""
     rows = np.moveaxis(block, axis, -1)
@@ -140,10 +142,8 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Find the stable indices, int64, that sort a chunk along an axis that is in one chunk.
-
-    Words are in an additional last dimension, which the indices do not have.
-    """
+    """Find the stable indices, int64, that sort a chunk along an axis that is in one chunk."""
+    # Words are in an additional last dimension, which the indices do not have.
     rows = np.moveaxis(block, axis, -2 if order.words else -1)
     if order.coded:
         found = numpy_radix.argsort(floor(encode(rows, order), order))
@@ -174,16 +174,6 @@ def _code_columns(array: np.ndarray, order: Order) -> list[np.ndarray] | None:
     if order.words:
         return numpy_words.columns_of(array)
     return numpy_columns.codes_of(numpy_columns.columns_of(array, order))
-
-
-#: Keys of rows whose first keys are selected together: 64-bit codes then fill about a level-2 cache.
-_TOP_KEYS = 1 << 17
-#: Keys of a row from which on its first keys are selected from those up to a bound, and the most that may be selected.
-_LONG_ROW, _LARGEST_SHARE = 1 << 15, 1 / 8
-#: Keys of a row for each sample. In 800,000 float64 (EPYC), 12,500 samples take 0.05 ms and each selected key 20 ns.
-_STEP = 64
-#: Kinds of dtypes whose keys NumPy compares as it sorts them, NaN and NaT apart.
-_COMPARED_KINDS = "biufcmMSU"
 
 
 def first_indices(block: np.ndarray, order: Order, count: int, axis: int) -> np.ndarray:

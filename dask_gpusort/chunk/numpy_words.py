@@ -26,6 +26,22 @@ from .merge_choice import prefers_merge
 from .numpy_less import lower_bound
 
 WORD_BITS = 64
+#: Most distinct values: their ranks are bytes, and a few tries find a multiplier without collisions.
+MOST_VALUES = 256
+#: Keys sampled first. If the sample has many values, as random keys do, the encoding is given up.
+_SAMPLED_KEYS = 1 << 10
+#: Bits of a slot number. The hash table has a byte in each slot and stays in the level-1 cache.
+_HASH_BITS = 15
+#: Multipliers to try: random odd numbers. One in three has no collisions among 256 random values, exp(-256**2 / 2**16),
+#: so that all of them fail once in 10**12.
+_MULTIPLIERS = np.random.default_rng(0).integers(1 << 62, 1 << 63, 64, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+#: A column of more bits than this is tested for few distinct values.
+_WIDE_BITS = 16
+#: A digit with more bits of one column than this takes no other column: if it is the whole column, it is not copied.
+_WHOLE_BITS = 56
+#: Keys in a block of the step that resolves ties: the numbers of its tie groups leave most of a word for the digit.
+_TIED_KEYS = 1 << 18
 
 
 def lay_out(bits: Sequence[int]) -> list[list[int]]:
@@ -68,20 +84,6 @@ def _join(columns: Sequence[Any], bits: Sequence[int], code: np.dtype[Any]) -> A
     return joined
 
 
-#: Most distinct values: their ranks are bytes, and a few tries find a multiplier without collisions.
-MOST_VALUES = 256
-
-#: Keys sampled first. If the sample has many values, as random keys do, the encoding is given up.
-_SAMPLED_KEYS = 1 << 10
-
-#: Bits of a slot number. The hash table has a byte in each slot and stays in the level-1 cache.
-_HASH_BITS = 15
-
-#: Multipliers to try: random odd numbers. One in three has no collisions among 256 random values, exp(-256**2 / 2**16),
-#: so that all of them fail once in 10**12.
-_MULTIPLIERS = np.random.default_rng(0).integers(1 << 62, 1 << 63, 64, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-
-
 def dictionary_encode(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """Rank each key's value among the distinct values of a column of any strides; None if there are many."""
     # Rounded measurements, classes and categories have few values in many bits. Their ranks are bytes, so that several
@@ -111,18 +113,6 @@ def _slots(values: np.ndarray[Any, Any], multiplier: np.uint64) -> np.ndarray[An
     return slots
 
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-#: A column of more bits than this is tested for few distinct values.
-_WIDE_BITS = 16
-
-#: A digit with more bits of one column than this takes no other column: if it is the whole column, it is not copied.
-_WHOLE_BITS = 56
-
-#: Keys in a block of the step that resolves ties: the numbers of its tie groups leave most of a word for the digit.
-_TIED_KEYS = 1 << 18
-
-
 @dataclass(frozen=True)
 class _Part:
     """Some bits of one column: ``(column - least) >> drop``, the lowest `bits` of it."""
@@ -134,10 +124,8 @@ class _Part:
 
 
 def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArray:
-    """Find the stable permutation that sorts keys by unsigned columns of any strides, most significant first.
-
-    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
-    """
+    """Find the stable permutation that sorts keys by unsigned columns of any strides, most significant first."""
+    # Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     reader = _Reader(columns)
     first = reader.digit(WORD_BITS)
     if not first:

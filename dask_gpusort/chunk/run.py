@@ -1,16 +1,11 @@
 """A run: sorted consecutive keys of one chunk, and the values that travel with them.
 
-Every task between the local sort and the finished groups passes runs on::
-
-    sort chunk c -> Run -> views run[a:b], one a group -> Run.concat of one group's views -> finish
-
 A run is a class and not a tuple of arrays for three reasons: its size is exact (Dask's ``sizeof`` samples long
 containers, and calls ``__sizeof__`` of other objects), it pickles every fixed-width dtype out of band (NumPy copies
 ``datetime64`` into the pickle), and slicing keeps keys and values together.
 
-Distributed sends an object without a registered serialiser by pickle protocol 5, with out-of-band buffers as frames.
-These are the frames that a registered serialiser would give, without a copy. So nothing is registered for runs of NumPy
-arrays, and this file imports neither dask nor distributed nor CuPy.
+Distributed sends an object without a registered serialiser by pickle protocol 5, with out-of-band buffers as frames,
+which need no copy. So nothing is registered for runs of NumPy arrays.
 """
 
 from __future__ import annotations
@@ -32,10 +27,8 @@ SAMPLED_ELEMENTS = 32
 
 
 def is_fixed_width(dtype: np.dtype[Any]) -> bool:
-    """Tell whether an array's buffer holds all of its data.
-
-    It does not for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
-    """
+    """Tell whether an array's buffer holds all of its data."""
+    # It does not for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
     return dtype.kind in "biufcmMSUV" and not dtype.hasobject
 
 
@@ -138,10 +131,8 @@ def _join(arrays: Sequence[Array], *, copy: bool | None) -> Array:
 
 
 def concatenate(arrays: Sequence[Array]) -> Array:
-    """Concatenate arrays, NumPy or CuPy, along their first dimension; a common dtype is preserved.
-
-    By default NumPy makes swapped byte orders native and padded records packed.
-    """
+    """Concatenate arrays, NumPy or CuPy, along their first dimension; a common dtype is preserved."""
+    # By default NumPy makes swapped byte orders native and padded records packed.
     shared = arrays[0].dtype if len({array.dtype for array in arrays}) == 1 else None
     if shared is not None and shared.kind in "SUV" and not shared.hasobject and all(array.nbytes for array in arrays):
         # NumPy copies strings and records under the interpreter's lock, and their bytes without it.

@@ -15,6 +15,8 @@ from . import ops_for
 from .numpy_keys import differ
 from .run import Run, concatenate
 
+SIDES: tuple[Side, Side] = ("left", "right")
+
 
 def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
     """Refuse companions that differ from the keys in the size of one of the first dimensions."""
@@ -40,10 +42,8 @@ def first_descent(array: Any, order: Order) -> int | None:
 
 
 def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
-    """Tell whether the rows of a chunk are sorted, and give the first and the last key of each row.
-
-    They are the least of their tie class, of shape (rows,), or (rows, words); (0,) if rows are empty.
-    """
+    """Tell whether the rows of a chunk are sorted, and give the first and the last key of each row."""
+    # They are the least of their tie class, of shape (rows,), or (rows, words); (0,) if rows are empty.
     ops = ops_for(block)
     keys = ops.floor(ops.encode(np.moveaxis(block, axis, 0), order), order)
     row = (-1, *keys.shape[keys.ndim - bool(order.words) :])
@@ -67,15 +67,11 @@ def take_rows(block: Any, indices: Any, axis: int) -> Any:
     return np.take_along_axis(block, indices, axis)
 
 
-SIDES: tuple[Side, Side] = ("left", "right")
-
-
 @dataclass(frozen=True)
 class Samples:
-    """Hold regular positions: every `distance`-th one of some ranges, and the last one of each, perhaps twice.
+    """Hold regular positions: every `distance`-th one of some ranges, and the last one of each, perhaps twice."""
 
-    Empty ranges have no positions.
-    """
+    # Empty ranges have no positions.
 
     start: IntArray
     stop: IntArray
@@ -149,10 +145,8 @@ def summarize_run(
 def summarize_keys(
     keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None
 ) -> RankSummary:
-    """Summarize one chunk's keys inside some brackets, or all, in `samples` regular keys, or in all distinct ones.
-
-    Regular samples bound every sub-block (Satish, Harris, Garland, IPDPS 2009, section 5.2).
-    """
+    """Summarize one chunk's keys inside some brackets, or all, in `samples` regular keys, or in all distinct ones."""
+    # Regular samples bound every sub-block (Satish, Harris, Garland, IPDPS 2009, section 5.2).
     if brackets is None:
         start, stop = np.zeros(1, np.int64), np.full(1, keys.size, np.int64)
     else:
@@ -181,10 +175,8 @@ def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
 
 
 def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tuple[IntArray, IntArray]:
-    """Numbers of keys less than, and up to, the keys at some positions.
-
-    A key that differs from both neighbours needs no search, and reading neighbours is cheap: they are in the cache.
-    """
+    """Numbers of keys less than, and up to, the keys at some positions."""
+    # A key that differs from both neighbours needs no search, and reading neighbours is cheap: they are in the cache.
     left, right = position.copy(), position + 1
     before, after = np.maximum(position - 1, 0), np.minimum(right, keys.size - 1)
     tied = np.flatnonzero(~(keys.differ(keys.at(before), found) & keys.differ(keys.at(after), found)))
@@ -194,12 +186,10 @@ def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tupl
 
 
 def count_digits(keys: SortedKeys, radix_bits: int) -> Digits:
-    """Count the leading digits of codes, below the prefix shared by all of them.
-
-    Bucket offsets are where the digits of neighbours differ (Satish, Harris, Garland, IPDPS 2009, section 4.2).
-    """
-    # A key has the digit of the least code of its tie class, in every chunk: those before an edge are the keys up to
-    # the class of the code before it.
+    """Count the leading digits of codes, below the prefix shared by all of them."""
+    # Bucket offsets are where the digits of neighbours differ (Satish, Harris, Garland, IPDPS 2009, section 4.2). A key
+    # has the digit of the least code of its tie class, in every chunk: those before an edge are the keys up to the
+    # class of the code before it.
     ends = keys.at(np.array([0, keys.size - 1]))
     first, last = int(ends[0]), int(ends[1])
     shift = max(0, (first ^ last).bit_length() - radix_bits)

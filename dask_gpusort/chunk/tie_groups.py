@@ -26,6 +26,10 @@ RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 
 #: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
 NAN_KINDS = "fcmM"
+#: What NaN do, as in SciPy.
+NanPolicy = Literal["propagate", "omit", "raise"]
+METHODS: tuple[str, ...] = get_args(RankMethod)
+NAN_POLICIES: tuple[str, ...] = get_args(NanPolicy)
 
 
 def are_nan(keys: Any) -> Any:
@@ -54,10 +58,9 @@ def ranks_of_groups(method: RankMethod, number: Any, before: Any, counts: Any) -
 
 
 class TieGroups:
-    """Hold the tie groups of sorted keys, in rows of `length` keys, each sorted, or in one row.
+    """Hold the tie groups of sorted keys, in rows of `length` keys, each sorted, or in one row."""
 
-    All NaN of a row are one group with `equal_nan`, else each is one.
-    """
+    # All NaN of a row are one group with `equal_nan`, else each is one.
 
     def __init__(self, keys: Any, equal_nan: bool, length: int | None = None) -> None:
         self.keys = keys
@@ -165,13 +168,6 @@ class TieGroups:
 def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
     """Give the tie groups of sorted keys."""
     return TieGroups(keys, equal_nan, length)
-
-
-#: What NaN do, as in SciPy.
-NanPolicy = Literal["propagate", "omit", "raise"]
-
-METHODS: tuple[str, ...] = get_args(RankMethod)
-NAN_POLICIES: tuple[str, ...] = get_args(NanPolicy)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,15 @@ def checked_chunk(
     )
 
 
+def checked_shape(block: Any, number: int, dtype: np.dtype[Any], shape: Sequence[Size]) -> Any:
+    """Check a chunk of some number against its array's dtype and its chunk sizes, nan where unknown, and give it."""
+    checked_chunk(block, dtype, f"chunk {number} of the input", ndim=len(shape))
+    for size, expected in zip(block.shape, shape, strict=True):
+        if size != expected and not math.isnan(expected):
+            raise wrong_size(f"chunk {number} of the input has shape {block.shape}, {size} elements", expected)
+    return block
+
+
 def declared_chunk(block: Any, dtype: np.dtype[Any], ndim: int, block_id: tuple[int, ...] | None = None) -> Any:
     """Task: `checked_chunk` of a whole array, which names the chunk by its index in each dimension."""
     return checked_chunk(block, dtype, chunk_name(block_id or ()), exact=True, ndim=ndim)

@@ -1,16 +1,6 @@
 """CUDA C++ kernels, and typed functions on CuPy arrays that launch them.
 
-Importing the package needs neither CuPy nor a GPU; the first call of a function does. The files here dispatch; the
-folders, from the outside inwards, are:
-
-- ``wide``: keys of several words
-- ``select``: keys at wanted ranks, and keys between bounds
-- ``msd``, ``block_sort``, ``lsd``, ``buckets``: radix sorts
-- ``ties``: tie groups of sorted keys, and writes to the positions of a permutation
-- ``merge``: merge sort, by any comparison
-- ``papers``: the sorts of the papers, to read and to compare with
-- ``policy``: sizes of blocks and tiles, and limits of the device
-- ``keys``, ``primitives``, ``launch``: codes of keys, device-wide building blocks, compiling and launching
+Importing the package needs neither CuPy nor a GPU; the first call of a function does.
 """
 
 from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide

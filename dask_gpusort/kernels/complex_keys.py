@@ -87,10 +87,8 @@ def check_complex(keys: Any) -> None:
 
 
 def encode_words(keys: Any, descending: bool = False) -> Any:
-    """Encode complex128 keys as rows of words, shape (n, 2), in NumPy's order; NaN stay last.
-
-    Keys that NumPy calls equal (signed zeros, NaNs) get the same words, so words cannot be decoded.
-    """
+    """Encode complex128 keys as rows of words, shape (n, 2), in NumPy's order; NaN stay last."""
+    # Keys that NumPy calls equal (signed zeros, NaNs) get the same words, so words cannot be decoded.
     check_complex(keys)
     rows = require_cupy().empty((keys.size, COMPLEX_WORDS), np.uint64)
     name, blocks = instance("encode_complex", bool(descending)), blocks_for(keys.size, COLUMN_THREADS)

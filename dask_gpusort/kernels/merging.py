@@ -32,6 +32,7 @@ from .wide import word_sort
 WORD_BYTES = 8
 MOST_WORDS = 4  # wider keys are sorted again: few fit a block, and comparing them costs more than moving positions
 TRAVELLING_BYTES = (4, 8)  # of companions that travel with the keys
+THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def merge_runs(
     # A single companion of 4 or 8 bytes moves with the keys in the merge, others are gathered at the end. With
     # `ties_of`, the keys' dtype, keys that NumPy calls equal compare equal, and the earlier run goes first;
     # `descending` says whether its codes are those of a descending sort. With `less`, as for
-    # `comparing.sort_by_comparison`, the runs are the user's keys. An array of `out`, or None for a new one, receives
+    # `sort_by_comparison`, the runs are the user's keys. An array of `out`, or None for a new one, receives
     # the keys and each companion, but keys that are sorted again, and a single run, are returned in new arrays.
     #
     # Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Green, McColl, Bader, GPU Merge Path, ICS
@@ -206,10 +207,8 @@ def merge_rounds(
 
 
 def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, payload: Any) -> tuple[Any, int, list[RunSlice]]:
-    """Pair the runs of one round, and give a `Pair` of ``merge_tile.cuh`` per row, the parts, and the merged runs.
-
-    `keys` and `payload` (merged values or positions, or None) are the round's outputs.
-    """
+    """Pair the runs of one round, and give a `Pair` of ``merge_tile.cuh`` per row, the parts, and the merged runs."""
+    # `keys` and `payload` (merged values or positions, or None) are the round's outputs.
     part_keys = types.shape.keys
     rows, merged, out, parts = [], [], 0, 0
     for p in range(0, len(slices), 2):
@@ -233,9 +232,6 @@ def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, payload: 
     merge = merge_instance(sink, types.code, types.value, types.less, shape)
     shared = shape.shared_bytes(types.code_bytes, types.value_bytes)
     Launch(SOURCE, merge, count, shape.threads, (parts, keys, payload), shared, expression=types.expression).run()
-
-
-THREADS = 256
 
 
 def sort_by_comparison(keys: Any, *, less: str, out: Any = None) -> Any:

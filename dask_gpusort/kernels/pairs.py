@@ -105,10 +105,8 @@ def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: 
 
 
 def order_parts(keys: Any, descending: bool, algorithm: str) -> tuple[Any, Any]:
-    """Sort 2^32 keys or more: their sorted codes and positions (int64), stable.
-
-    The keys are sorted part by part, and the parts are merged.
-    """
+    """Sort 2^32 keys or more: their sorted codes and positions (int64), stable."""
+    # The keys are sorted part by part, and the parts are merged.
     cupy, runs, run_positions = require_cupy(), [], []
     for first in range(0, keys.size, PART_KEYS):
         part = keys[first : first + PART_KEYS]

@@ -38,6 +38,22 @@ MOST_BRACKETS = (MOST_SLOTS - 2) // 4
 LEAST_PIECE = 1 << 14
 #: Most keys of a piece: the counters of a block have 32 bits.
 MOST_PIECE = 1 << 30
+ROW_SOURCE = "select/row_select.cu"
+ROW_THREADS = cxx_constant(ROW_SOURCE, "kSelectThreads")
+TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kTileColumns")
+WIDE_TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kWideTileColumns")
+LONG_ROW_THREADS = cxx_constant(ROW_SOURCE, "kLongRowThreads")
+LONG_ROW_BYTES = cxx_constant(ROW_SOURCE, "kLongRowBytes")
+MOST_RANKS = cxx_constant(ROW_SOURCE, "kMostRanks")
+#: Most bytes of codes that a thread holds: 32 of its 80 registers.
+HELD_BYTES = 128
+#: Codes of a thread are compiled for multiples of so many: finer steps would compile more kernels.
+ITEM_STEP = 4
+#: Threads of a block that holds a row; the smaller block has fewer threads without a code.
+BLOCK_THREADS = (128, 384)
+#: Keys of a row are counted in 32 bits.
+LENGTH_LIMIT = 1 << 32
+DRAW_THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -163,23 +179,6 @@ def extract_rows(
     return Extracted(np.stack(counts, axis=1), nans, table[:, -1], inside)
 
 
-ROW_SOURCE = "select/row_select.cu"
-ROW_THREADS = cxx_constant(ROW_SOURCE, "kSelectThreads")
-TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kTileColumns")
-WIDE_TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kWideTileColumns")
-LONG_ROW_THREADS = cxx_constant(ROW_SOURCE, "kLongRowThreads")
-LONG_ROW_BYTES = cxx_constant(ROW_SOURCE, "kLongRowBytes")
-MOST_RANKS = cxx_constant(ROW_SOURCE, "kMostRanks")
-#: Most bytes of codes that a thread holds: 32 of its 80 registers.
-HELD_BYTES = 128
-#: Codes of a thread are compiled for multiples of so many: finer steps would compile more kernels.
-ITEM_STEP = 4
-#: Threads of a block that holds a row; the smaller block has fewer threads without a code.
-BLOCK_THREADS = (128, 384)
-#: Keys of a row are counted in 32 bits.
-LENGTH_LIMIT = 1 << 32
-
-
 def select_lanes(keys: Any, ranks: Any, axis: int) -> tuple[Any, Any]:
     """Keys at ranks of rows (`axis` 1) or columns (`axis` 0), and numbers of NaN; see `kernels.select_rows`."""
     cupy = require_cupy()
@@ -249,9 +248,6 @@ def select_part(elements: Elements, keys: Any, length: int, axis: int, wanted: t
     Launch(ROW_SOURCE, kernel, num_lanes, LONG_ROW_THREADS, arguments, LONG_ROW_BYTES).run()
 
 
-DRAW_THREADS = 256
-
-
 def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
     """Draw one key of each whole stratum of some keys, end to end; keys behind the last whole stratum are not drawn."""
     # Another size of a stratum draws other keys.
@@ -272,13 +268,10 @@ def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
 
 
 def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:
-    """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read.
-
-    Parts, shape (rows, length) each, are the rows end to end; ends, shape (rows, brackets), are codes.
-    """
-    # Brackets may overlap, and may be none. If a row has more keys inside than the capacity, `found` is greater: repeat
-    # the call with that. Without `ties` only the key with its code counts as equal to an end, else all that NumPy calls
-    # equal.
+    """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read."""
+    # Parts, shape (rows, length) each, are the rows end to end; ends, shape (rows, brackets), are codes. Brackets may
+    # overlap, and may be none. If a row has more keys inside than the capacity, `found` is greater: repeat the call
+    # with that. Without `ties` only the key with its code counts as equal to an end, else all that NumPy calls equal.
     for part in parts:
         check_array(part, "parts", 2)
     code_dtype, num_rows = device_key(parts[0].dtype).code_dtype, len(parts[0])
@@ -295,12 +288,10 @@ def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: b
 
 
 def select_rows(keys: Any, ranks: Any, axis: int = 1) -> tuple[Any, Any]:
-    """Select the keys at wanted ranks of each row, or column if `axis` is 0, and count its NaN.
-
-    Ranks have shape (lanes, k), from 0 on; NaN and NaT are last, and of equal keys -0.0 is before +0.0.
-    """
-    # Ranks that follow each other cost little if they are neighbours here: give both of a quantile side by side.
-    # Without ranks (k = 0), NaN are counted alone. At most the last rank is selected.
+    """Select the keys at wanted ranks of each row, or column if `axis` is 0, and count its NaN."""
+    # Ranks have shape (lanes, k), from 0 on; NaN and NaT are last, and of equal keys -0.0 is before +0.0. Ranks that
+    # follow each other cost little if they are neighbours here: give both of a quantile side by side. Without ranks (k
+    # = 0), NaN are counted alone. At most the last rank is selected.
     check_array(keys, "keys", 2)
     device_key(keys.dtype)
     if axis not in (0, 1):

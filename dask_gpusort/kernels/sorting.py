@@ -59,11 +59,9 @@ def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
 def sort_keys(
     keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None, algorithm: str = "auto"
 ) -> Any:
-    """Sort contiguous keys: bool, integers, float16/32/64, datetime64, timedelta64, complex64; `out` may be `keys`.
-
-    NaN and NaT stay last; with `stable`, zeros of both signs, and NaNs, keep their input order.
-    """
-    # "auto" counts 8- and 16-bit keys and partitions others by their most significant digits.
+    """Sort contiguous keys: bool, integers, float16/32/64, datetime64, timedelta64, complex64; `out` may be `keys`."""
+    # NaN and NaT stay last; with `stable`, zeros of both signs, and NaNs, keep their input order. "auto" counts 8- and
+    # 16-bit keys and partitions others by their most significant digits.
     check_array(keys, "keys")
     check_algorithm(algorithm)
     key = device_key(keys.dtype, descending)
@@ -113,10 +111,8 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
 def sort_each(
     elements: Elements, keys: Any, keys_out: Any, positions_out: Any, partition: RowPartition | None = None
 ) -> None:
-    """Sort each row of a matrix, into keys or into positions.
-
-    Positions count from the start of the row if a block holds a row, otherwise from the start of some row before it.
-    """
+    """Sort each row of a matrix, into keys or into positions."""
+    # Positions count from the start of the row if a block holds a row, otherwise from the start of some row before it.
     cupy = require_cupy()
     num_rows, length = keys.shape
     at_once = min(num_rows, max(tuning.ROW_KEYS // length, 1)) if partition else num_rows

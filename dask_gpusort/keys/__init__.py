@@ -1,11 +1,7 @@
-"""Order-preserving unsigned codes of NumPy keys, and back.
+"""Order-preserving unsigned codes of NumPy keys, and back; only this package knows the meaning of keys.
 
-Radix sorts need unsigned integers. Codes are normalized keys (Graefe,
-"Implementing Sorting in Database Systems", ACM Computing Surveys 2006; CUB
-calls them bit-ordered keys). Only this package knows the meaning of keys: the
-order of signed numbers, NaN of both signs, -0.0, NaT, and the effect of
-``descending`` on them. The order is that of NumPy 2.5: NaN and NaT last in
-*both* directions, complex numbers by NumPy's classes of NaN.
+Codes are normalized keys (Graefe, "Implementing Sorting in Database Systems", ACM Computing Surveys 2006). The order is
+that of NumPy 2.5: NaN and NaT last in *both* directions, complex numbers by NumPy's classes of NaN.
 
     dtype                code                                    last
     unsigned, bool       u                                       -
@@ -14,17 +10,11 @@ order of signed numbers, NaN of both signs, -0.0, NaT, and the effect of
     float                (u < 0 ? ~u : u ^ sign bit) - K         NaN
     complex64            the two float32 codes, by NaN class     NaN
 
-where ``u`` is the key's bit pattern, all arithmetic is modulo 2**bits, and K,
-the number of NaN patterns of one sign, is ``2**mantissa_bits - 1``. Positive
-NaNs are above +inf already; subtracting K wraps the negative ones, which are
-below -inf, round to the top. A float dtype with N patterns that are not NaN
-therefore has its NaNs at the codes N and above, with their payloads.
+``u`` is the key's bit pattern, arithmetic is modulo 2**bits, and K, the number of NaN patterns of one sign, is
+``2**mantissa_bits - 1``: subtracting it wraps negative NaNs, which are below -inf, round to the top.
 
-Every map is one to one: decoding restores the encoded bits exactly. As a
-consequence, keys that NumPy calls equal may have different codes (-0.0 and
-+0.0; the NaNs). Such codes are adjacent: they form a tie class, and
-`tie_floor` and `tie_ceiling` give its ends. A sort that must keep the input
-order of equal keys sorts by the floor.
+Every map is one to one. Keys that NumPy calls equal (-0.0 and +0.0; the NaNs) have adjacent codes, a tie class, of
+which `tie_floor` and `tie_ceiling` give the ends. A sort that keeps the input order of equal keys sorts by the floor.
 """
 
 from .codes import BLOCK_KEYS, code_dtype, decode, encode, has_ties, tie_ceiling, tie_floor

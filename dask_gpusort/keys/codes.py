@@ -28,11 +28,9 @@ _CODED_KINDS = "buifmM"
 
 
 def code_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """Find the native unsigned dtype of the codes of a key dtype, of the same itemsize.
-
-    None means that keys do not map to at most 64 bits (longdouble, complex128, strings, records, objects): these are
-    compared, not coded.
-    """
+    """Find the native unsigned dtype of the codes of a key dtype, of the same itemsize."""
+    # None means that keys do not map to at most 64 bits (longdouble, complex128, strings, records, objects): these are
+    # compared, not coded.
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return np.dtype(np.uint64) if dtype.itemsize == 8 else None
@@ -67,10 +65,8 @@ def encode(keys: Array, *, descending: bool = False) -> Array:
 
 
 def decode(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
-    """Map codes back to the original keys, bit for bit, byte order included.
-
-    Codes are **consumed**: if C-contiguous and writable, the keys are built in their memory, else in a copy.
-    """
+    """Map codes back to the original keys, bit for bit, byte order included."""
+    # Codes are **consumed**: if C-contiguous and writable, the keys are built in their memory, else in a copy.
     dtype = np.dtype(dtype)
     codes = _require_codes(codes, dtype)
     if not (codes.flags.c_contiguous and codes.flags.writeable):

@@ -12,11 +12,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class FloatLayout:
-    """Constants of one float format's codes, as scalars of the code's dtype.
+    """Constants of one float format's codes, as scalars of the code's dtype."""
 
-    Scalars of exactly this dtype avoid promotion to a wider one in NumPy 2,
-    and wrap as the maps need.
-    """
+    # Scalars of exactly this dtype avoid promotion to a wider one in NumPy 2, and wrap as the maps need.
 
     code: np.dtype[Any]
     signed: np.dtype[Any]
@@ -192,11 +190,9 @@ def decode_complex(codes: Array, descending: bool) -> None:
 
 
 def complex_tie_end(codes: Array, floor: bool) -> None:
-    """Move one block of complex codes to the end of their class, in place.
-
-    Part by part: codes with equal real parts, or with equal NaN classes, are
-    contiguous, so the ends of the parts' classes give the end of the class.
-    """
+    """Move one block of complex codes to the end of their class, in place."""
+    # Part by part: codes with equal real parts, or with equal NaN classes, are contiguous, so the ends of the parts'
+    # classes give the end of the class.
     real, imag = _split_complex(codes)
     float_tie_end(real, _WIDE_FLOAT32, floor)
     float_tie_end(imag, _WIDE_FLOAT32, floor)

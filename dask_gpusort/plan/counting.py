@@ -40,10 +40,8 @@ MOST_TASK_SAMPLES = 1 << 20
 
 
 def counting_tree(num_chunks: int, fan_in: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """For each level, the range of chunks, or of tasks one level below, that each task adds up.
-
-    The last level is one task.
-    """
+    """For each level, the range of chunks, or of tasks one level below, that each task adds up."""
+    # The last level is one task.
     levels: list[tuple[tuple[int, int], ...]] = []
     count = num_chunks
     while count > 1 or not levels:
@@ -86,11 +84,9 @@ def choose_samples(sizes: Sequence[Size], num_groups: int, kept_samples: int) ->
 
 
 def choose_kept_samples(order: Order, num_chunks: int, num_groups: int, dropped: int) -> int:
-    """Entries that are kept when summaries are added up: as many as fit the table together with the chunks' sizes.
-
-    For very many groups more are kept, because otherwise the rounds would not end: for 64-bit keys in 100,000 chunks
-    from about 2,100 groups on.
-    """
+    """Entries that are kept when summaries are added up: as many as fit the table together with the chunks' sizes."""
+    # For very many groups more are kept, because otherwise the rounds would not end: for 64-bit keys in 100,000 chunks
+    # from about 2,100 groups on.
     capacity = (TABLE_BYTES - 8 * num_chunks) // FAN_IN // (order.transit_dtype.itemsize + ENTRY_BYTES)
     return max(capacity - ENDS_PER_GROUP * num_groups, LEAST_SAMPLES_PER_GROUP * num_groups * max(dropped, 1))
 

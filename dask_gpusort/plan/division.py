@@ -48,6 +48,40 @@ GROUP_MEMORY_FRACTION = 1 / 10
 #: Above this many bytes, a GPU's keys are exchanged in two groups: the first is finished while the second arrives, and
 #: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
+#: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
+#: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
+#: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
+THREADS_RUN_BYTES = 32 << 20
+#: The same on a cluster, where the chunks of a run may be on several workers: to move a MiB takes about as long
+#: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
+KEPT_RUN_BYTES = 8 << 20
+#: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
+RUNS_PER_THREAD = 8
+#: Chunks of unknown size that one task of the host sorts.
+UNKNOWN_BUNDLE_CHUNKS = 16
+#: Bytes of the chunks that one task sorts on a GPU whose memory is unknown.
+DEVICE_BUNDLE_BYTES = 4 << 30
+#: Most keys of one run, so that positions inside a run fit 32 bits. Longer arrays sort with positions too, but part by
+#: part, and their positions take 64 bits.
+MOST_RUN_KEYS = 1 << 31
+#: Most keys of a run where each chunk is one, the empty ones too.
+ALONE = -1
+#: A GPU's share of the keys, as a fraction of its memory, above which a gang does not fit: with an input that is kept,
+#: sorted chunks and finished groups, three shares would exceed the limit above which results are spilled.
+MOST_SHARE_FRACTION = 1 / 5
+#: Bytes of a GPU's share from which on it is exchanged in two groups: one is merged while the other arrives. On two
+#: H200 that gains 3 to 7 %, since merges and NCCL's copies share the memory's bandwidth: 2^30 uint32 46.5 ms in place
+#: of 48.2, 2^29 uint64 36.9 and 39.5, 2^29 uint32 with a companion 46.0 and 47.6. Of 2^28 uint32 it loses 0.6 of 22.5
+#: ms. Four groups are no faster (46.9, 37.3, 47.1 ms), eight are slower (48.3, 39.9, 49.0).
+TWO_PIECES_BYTES = 2 << 30
+#: Chunks that fit the GPU side by side: one is sorted while the others are copied. The memory copies of one thread take
+#: some five times as long as the bus, in each direction.
+CHUNKS_IN_FLIGHT = 8
+#: Groups that fit the GPU side by side. Chunks are divided into views, but the parts of an output chunk are copied once
+#: more, so groups may be larger.
+GROUPS_IN_FLIGHT = 4
+#: Bytes of a group below which launches, and waits for the sort's counters, take longer than its copies.
+LEAST_GROUP_BYTES = 64 << 20
 
 
 def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chunks: int, workers: Workers) -> int:
@@ -79,10 +113,8 @@ def groups_of_threads(exchange: Exchange, workers: Workers) -> int:
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Lay out groups of about equal size: consecutive output chunks, or equal parts of one that is too large.
-
-    Each is (first output chunk, last + 1, part, parts); unknown sizes count as equal.
-    """
+    """Lay out groups of about equal size: consecutive output chunks, or equal parts of one that is too large."""
+    # Each is (first output chunk, last + 1, part, parts); unknown sizes count as equal.
     unknown = any(map(math.isnan, chunks))
     sizes = [1.0] * len(chunks) if unknown else list(map(float, chunks))
     target = max(sum(sizes) / wanted, 1.0)
@@ -103,26 +135,6 @@ def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int,
     if first < len(sizes):
         groups.append((first, len(sizes), 0, 1))
     return tuple(groups)
-
-
-#: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
-#: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
-#: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
-THREADS_RUN_BYTES = 32 << 20
-#: The same on a cluster, where the chunks of a run may be on several workers: to move a MiB takes about as long
-#: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
-KEPT_RUN_BYTES = 8 << 20
-#: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
-RUNS_PER_THREAD = 8
-#: Chunks of unknown size that one task of the host sorts.
-UNKNOWN_BUNDLE_CHUNKS = 16
-#: Bytes of the chunks that one task sorts on a GPU whose memory is unknown.
-DEVICE_BUNDLE_BYTES = 4 << 30
-#: Most keys of one run, so that positions inside a run fit 32 bits. Longer arrays sort with positions too, but part by
-#: part, and their positions take 64 bits.
-MOST_RUN_KEYS = 1 << 31
-#: Most keys of a run where each chunk is one, the empty ones too.
-ALONE = -1
 
 
 def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
@@ -174,12 +186,10 @@ def even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most:
 
 
 def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool) -> tuple[Runs, Runs]:
-    """Join chunks of a bundle into runs, and list the runs of each bundle: a copy more, and fewer sorts and pieces.
-
-    Interchangeable keys let any chunks be joined; otherwise only neighbours are, so that equal keys keep their order
-    and positions are consecutive.
-    """
-    # Output chunks of unknown sizes have the sizes of the runs, so each chunk is then alone.
+    """Join chunks of a bundle into runs, and list the runs of each bundle: a copy more, and fewer sorts and pieces."""
+    # Interchangeable keys let any chunks be joined; otherwise only neighbours are, so that equal keys keep their order
+    # and positions are consecutive. Output chunks of unknown sizes have the sizes of the runs, so each chunk is then
+    # alone.
     most = ALONE if math.isnan(sum(sizes)) else MOST_RUN_KEYS
     joined = [chunk_ranges(bundle, sizes, most, interchangeable=interchangeable) for bundle in bundles]
     runs = tuple(sorted(run for bundle in joined for run in bundle))
@@ -204,17 +214,6 @@ def chunk_ranges(
     return list(map(tuple, ranges))
 
 
-#: A GPU's share of the keys, as a fraction of its memory, above which a gang does not fit: with an input that is kept,
-#: sorted chunks and finished groups, three shares would exceed the limit above which results are spilled.
-MOST_SHARE_FRACTION = 1 / 5
-
-#: Bytes of a GPU's share from which on it is exchanged in two groups: one is merged while the other arrives. On two
-#: H200 that gains 3 to 7 %, since merges and NCCL's copies share the memory's bandwidth: 2^30 uint32 46.5 ms in place
-#: of 48.2, 2^29 uint64 36.9 and 39.5, 2^29 uint32 with a companion 46.0 and 47.6. Of 2^28 uint32 it loses 0.6 of 22.5
-#: ms. Four groups are no faster (46.9, 37.3, 47.1 ms), eight are slower (48.3, 39.9, 49.0).
-TWO_PIECES_BYTES = 2 << 30
-
-
 def gang_bundles(given: InputChunks, workers: Workers) -> Runs:
     """Give each member chunks: those of one worker if all are held by workers, else neighbours in equal parts."""
     if held := chunks_of_workers(given):
@@ -231,10 +230,8 @@ def count_pieces(total_bytes: float, members: int, workers: Workers) -> int:
 
 
 def member_chunks(chunks: Sequence[Size], members: int) -> tuple[range, ...]:
-    """Give each member neighbouring output chunks of about as many keys as others have.
-
-    Unknown sizes count as equal, and some members are without chunks if there are fewer chunks.
-    """
+    """Give each member neighbouring output chunks of about as many keys as others have."""
+    # Unknown sizes count as equal, and some members are without chunks if there are fewer chunks.
     unknown = any(map(math.isnan, chunks)) or not any(chunks)
     weights = [1.0] * len(chunks) if unknown else chunks
     middles = [end - size / 2 for end, size in zip(accumulate(weights), weights, strict=True)]
@@ -260,16 +257,6 @@ def fits_gang(order: Order, given: InputChunks, workers: Workers) -> bool:
         return True
     share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / members
     return not share > workers.memory * MOST_SHARE_FRACTION
-
-
-#: Chunks that fit the GPU side by side: one is sorted while the others are copied. The memory copies of one thread take
-#: some five times as long as the bus, in each direction.
-CHUNKS_IN_FLIGHT = 8
-#: Groups that fit the GPU side by side. Chunks are divided into views, but the parts of an output chunk are copied once
-#: more, so groups may be larger.
-GROUPS_IN_FLIGHT = 4
-#: Bytes of a group below which launches, and waits for the sort's counters, take longer than its copies.
-LEAST_GROUP_BYTES = 64 << 20
 
 
 def _steps(order: Order, rows: float, companion_bytes: int, memory: int, in_flight: int) -> int:

@@ -1,6 +1,6 @@
 """Bytes that tasks take: the figures for each key, whether one task can hold the whole sort, and the turns on GPUs.
 
-In an exchange by tasks, a GPU sorts one bundle, and merges one group, at a time (see `cupy_joins.exclusive`). If its
+In an exchange by tasks, a GPU sorts one bundle, and merges one group, at a time (see `cupy_sorts.exclusive`). If its
 memory is needed, all bundles are cut before a group is merged (`Plan.cut_first`). So the keys are held once, besides
 the bundle or the group whose turn it is::
 
@@ -45,10 +45,28 @@ HOST_BYTES = {"values": (36, 2), "columns": (60, 2), "ranks": (68, 2), "needles"
 #: positions. Measured on CuPy's pool for 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all
 #: differ, in one chunk and in four, in one row and in 64.
 DEVICE_BYTES = {"values": (2, 2), "counts": (16, 0), "positions": (20, 0), "of keys": (8, 0), "ranks": (44, 1)}
-#: Copies of keys while they are joined for a search (4.1 measured as above), and of needles while a bundle is sorted.
-JOIN_COPIES, BUNDLE_COPIES = 4.2, 5
+#: Copies on the host at the peak of a task: of keys that are joined for a search (4.1 measured as above), of needles
+#: that are sorted, of lanes whose statistics are found, of a group with its pieces, and of a run that is sorted.
+JOIN_COPIES, BUNDLE_COPIES, LANE_COPIES, GROUP_COPIES, RUN_COPIES = 4.2, 5, 2.5, 3, 2
 #: Width of the widest keys of which at most 65,536 differ.
 NARROW_BYTES = 2
+#: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
+#: for smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were
+#: not, nor was `argsort` of 1 GiB.
+TURNS_FRACTION = 0.65
+#: Share of a GPU's memory up to which keys and a kept input leave enough of it: all sorts tried of half the memory
+#: ended (64 and 200 chunks, 1 and 16 threads), none of six tenths.
+KEPT_FRACTION = 1 / 2
+#: Bytes of a position in a run.
+RUN_POSITION_BYTES = 4
+#: Bundles of which shards exist before the bundle is freed: several threads cut ahead.
+CUT_BUNDLES = 2
+#: Most bundles. Smaller ones would save less than 3 % of the memory.
+MOST_BUNDLES = 32
+#: Most groups of a GPU.
+MOST_DEVICE_GROUPS = 64
+#: Groups of a GPU whose shards it fetches at the same time: one is merged while the next arrives.
+FETCHED_GROUPS = 2
 
 
 def host_bytes(step: str, itemsize: int) -> int:
@@ -133,25 +151,6 @@ def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
     return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory
 
 
-#: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
-#: for smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were
-#: not, nor was `argsort` of 1 GiB.
-TURNS_FRACTION = 0.65
-#: Share of a GPU's memory up to which keys and a kept input leave enough of it: all sorts tried of half the memory
-#: ended (64 and 200 chunks, 1 and 16 threads), none of six tenths.
-KEPT_FRACTION = 1 / 2
-#: Bytes of a position in a run.
-RUN_POSITION_BYTES = 4
-#: Bundles of which shards exist before the bundle is freed: several threads cut ahead.
-CUT_BUNDLES = 2
-#: Most bundles. Smaller ones would save less than 3 % of the memory.
-MOST_BUNDLES = 32
-#: Most groups of a GPU.
-MOST_DEVICE_GROUPS = 64
-#: Groups of a GPU whose shards it fetches at the same time: one is merged while the next arrives.
-FETCHED_GROUPS = 2
-
-
 @dataclass(frozen=True)
 class Turns:
     """Account for the memory of an exchange on GPUs, in bytes for each key and its companions."""
@@ -183,11 +182,9 @@ class Turns:
         return self.devices * math.ceil(self.keys / max(self._free / step, self.keys / MOST_DEVICE_GROUPS, 1))
 
     def cuts_first(self, num_bundles: int, group: float) -> bool:
-        """Whether all bundles must be cut before a group, of at most so many keys, is merged.
-
-        Between several GPUs shards move while other bundles are cut, unless sorted bundles and finished groups fill the
-        memory.
-        """
+        """Whether all bundles must be cut before a group, of at most so many keys, is merged."""
+        # Between several GPUs shards move while other bundles are cut, unless sorted bundles and finished groups fill
+        # the memory.
         if self.devices == 1:
             return num_bundles > 1
         return self._kept + self._more_if_both(group) > TURNS_FRACTION * self.memory

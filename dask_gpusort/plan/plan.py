@@ -11,7 +11,7 @@ from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
 from .division import member_chunks
-from .memory import FETCHED_GROUPS, Turns
+from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
 from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Runs, Size, format_lines, format_size
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
@@ -197,10 +197,8 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run.
-
-        Of a join, of an exchange by tasks on GPUs, and of a gang: the peak of a GPU, beside an input that is kept.
-        """
+        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run."""
+        # Of a join, of an exchange by tasks on GPUs, and of a gang: the peak of a GPU, beside an input that is kept.
         if self.exchange == "join":
             return self.joined_bytes
         bundles = [sum(self.run_sizes[run] for run in source) for source in self.sources]
@@ -210,7 +208,8 @@ class Plan:
             return self.turns.peak(bundles, groups, divided, cut_first=self.cut_first)
         if self.exchange == "gang":
             return self._member_bytes(max(bundles))
-        return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * self._longest * self.row_bytes)
+        group = GROUP_COPIES * (1 + self.unresolved) * self.group_bytes
+        return max(group, RUN_COPIES * self._longest * self.row_bytes)
 
     @property
     def step_bytes(self) -> float:

@@ -1,16 +1,6 @@
 """The plan of reads and writes at positions: how elements and the indices that name them come together.
 
 A lane is the elements along the axis for one index of the others.
-
-============  ========================================  ===================================================
-strategy      lanes                                     how
-============  ========================================  ===================================================
-`blocks`      whole in a chunk                          each chunk of indices takes from its chunk
-`gather`      in several chunks of one memory           chunks are joined, then the same
-`rechunk`     in several chunks, fit one                rechunked in bounded memory, then the same
-`exchange`    longer, or in no memory together          indices go to groups of chunks, elements come back
-`slices`      any, for few indices in memory            Dask slices the chunks that the indices name
-============  ========================================  ===================================================
 """
 
 from __future__ import annotations
@@ -23,6 +13,8 @@ from typing import Literal
 from .division import count_groups
 from .terms import Size, Workers, format_chunks, format_lines, format_number, format_size, format_tasks
 
+#: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
+#: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks.
 PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange", "slices"]
 #: Why: lanes are whole in a chunk; sizes are unknown; there is no element or index; the setting says so; all tasks
 #: share one memory; lanes fit a chunk; they do not; few indices of a shared memory read single chunks.
@@ -101,10 +93,8 @@ class Bundles:
 
 
 def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Bundles:
-    """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads.
-
-    Unknown sizes count as equal; `item_bytes` move with each element.
-    """
+    """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads."""
+    # Unknown sizes count as equal; `item_bytes` move with each element.
     weights = [1.0] * len(sizes) if any(map(math.isnan, sizes)) else list(map(float, sizes))
     total = sum(weights) * item_bytes
     wanted = wanted or count_groups("runs", total, len(sizes), 0, workers)

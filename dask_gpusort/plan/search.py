@@ -97,14 +97,12 @@ def make_search_plan(
     sorts: bool = False,
     kept: bool = False,
 ) -> SearchPlan:
-    """Plan a search; `groups` is the number asked for, and `whole` says why all keys are joined, however many.
-
-    Keys of an unknown number are assumed to fit; `memory` is that of the process where workers have no limit.
-    """
-    # Each bundle has a piece in each group: a slice of a run that workers keep, or else tasks. The numbers of both
-    # follow from the bytes and not from the chunks. In one memory, neighbouring chunks of needles are looked up
-    # together: needles that are closer together share more of the cache. 12.8M int64 in as many take 2.6 s of CPU time
-    # in chunks of 200,000, 1.85 in chunks of 800,000 (EPYC).
+    """Plan a search; `groups` is the number asked for, and `whole` says why all keys are joined, however many."""
+    # Keys of an unknown number are assumed to fit; `memory` is that of the process where workers have no limit. Each
+    # bundle has a piece in each group: a slice of a run that workers keep, or else tasks. The numbers of both follow
+    # from the bytes and not from the chunks. In one memory, neighbouring chunks of needles are looked up together:
+    # needles that are closer together share more of the cache. 12.8M int64 in as many take 2.6 s of CPU time in chunks
+    # of 200,000, 1.85 in chunks of 800,000 (EPYC).
     keys, needles = searched.keys, searched.needles
     own = workers.memory or (memory and memory // workers.threads) or math.inf
     limit = JOINED_SHARE * own * (1 if workers.memory else workers.threads)

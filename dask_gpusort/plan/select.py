@@ -1,15 +1,6 @@
-"""The plan of order statistics: how the keys at wanted ranks of each lane are found.
+"""The plan of order statistics: how the keys at wanted ranks of each lane are found (see ``docs/how/selection.md``).
 
 A lane is the elements along the reduced axes for one index of the others.
-
-============  ========================================  ===================================================
-strategy      lanes                                     how
-============  ========================================  ===================================================
-`blocks`      whole in a chunk                          a row kernel on each chunk
-`rechunk`     many, in several chunks                   rechunked in bounded memory, then a row kernel
-`samples`     few and long                              brackets by samples; only keys inside them move
-`join`        in the memory of one GPU                  one task for all chunks of some lanes
-============  ========================================  ===================================================
 """
 
 from __future__ import annotations
@@ -19,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..table.selection import best_samples, inside_share
-from .memory import SMALL_BYTES
+from .memory import LANE_COPIES, SMALL_BYTES
 from .terms import Workers, format_chunks, format_lines, format_number, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join"]
@@ -102,7 +93,7 @@ class SelectPlan:
             return joined_bytes(self.lanes, self.searches)
         if self.strategy != "samples":
             whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
-            return self.threads * 2.5 * whole
+            return self.threads * LANE_COPIES * whole
         # Fetched keys and samples are concatenated. Few keys are compared at a time.
         extra = (self.inside_keys + 2 * max(self.samples, self.fetched_keys)) * self.lanes.itemsize
         return extra + (self.lanes.bytes if self.held else self.threads * chunk)

@@ -1,15 +1,4 @@
-"""The plans of distinct keys, and of ranks.
-
-============  ===========================================  ================================================
-strategy      keys of distinct keys, or lanes of ranks     how
-============  ===========================================  ================================================
-`blocks`      in one chunk                                 find those of the chunk, or rank its rows
-`join`        in the memory of one GPU                     make all chunks one, then the same
-`sort`        distinct keys in several chunks              sort the distinct keys of each chunk together
-`rechunk`     lanes in several chunks that fit one         rechunk in bounded memory, rank, rechunk back
-`global`      lanes of one dimension, or longer            tie groups of the sorted distinct keys, and back
-============  ===========================================  ================================================
-"""
+"""The plans of distinct keys, and of ranks."""
 
 from __future__ import annotations
 
@@ -31,6 +20,7 @@ DistinctStrategy = Literal["blocks", "join", "sort"]
 
 #: Bytes of a count, of a first position, and of the number of a tie group.
 COUNT_BYTES = 8
+RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 
 
 @dataclass(frozen=True)
@@ -125,9 +115,6 @@ def describe_peak(plan: DistinctPlan) -> str:
     return f"{step} for each thread, while it finds the distinct keys of a chunk" + (
         "; what their sort takes is unknown" if plan.strategy == "sort" else ""
     )
-
-
-RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 
 
 @dataclass(frozen=True)

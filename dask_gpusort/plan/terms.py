@@ -19,6 +19,8 @@ BY_BUNDLES: tuple[Exchange, ...] = (*BY_TASKS, "gang")
 ONE_ROUND: tuple[Exchange, ...] = (*BY_BUNDLES, "runs")
 Size = float  # a chunk size is an int, or nan if unknown
 Runs = tuple[tuple[int, ...], ...]  # numbers of the chunks, or runs, of each
+#: Columns of the names of decisions, before their text.
+NAME_COLUMNS = 9
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,6 @@ def chunks_of_workers(given: InputChunks) -> list[list[int]]:
     for chunk, worker in enumerate(given.workers):
         chunks_of.setdefault(worker, []).append(chunk)
     return [] if None in chunks_of else list(chunks_of.values())
-
-
-#: Columns of the names of decisions, before their text.
-NAME_COLUMNS = 9
 
 
 def format_lines(decisions: Mapping[str, str]) -> str:

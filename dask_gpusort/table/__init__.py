@@ -1,13 +1,4 @@
-"""The table of all chunks' counts, and the cuts that follow from it; independent of Dask and of the meaning of keys.
-
-==============  ====================================================================
-`digits`        exclusive scans, and the paper's column-major table of digit counts
-`rank_summary`  sampled keys of chunks with their ranks, alone and added up
-`brackets`      key intervals that hold the keys at the boundaries
-`cuts`          the cuts of each chunk
-`quantiles`     order statistics from the keys at a few ranks
-==============  ====================================================================
-"""
+"""The table of all chunks' counts, and the cuts that follow from it; independent of Dask and of the meaning of keys."""
 
 from .brackets import (
     Brackets,

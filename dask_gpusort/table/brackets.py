@@ -1,19 +1,13 @@
-"""Rank summaries: sampled keys of sorted chunks with their ranks, for one chunk or many together.
+"""Rank summaries, sampled keys of sorted chunks with their ranks, and brackets of the keys at boundaries.
 
-In a round of counting, a chunk is summarized by some of its keys and, for each, how many of its keys are less than
-(``left``) and at most (``right``) that key. Between two such entries its counts are known as bounds only: two step
-functions::
+Between two entries of a summary the counts of a chunk have bounds: two step functions. Their sums over several chunks
+are step functions too, so a tree of tasks adds summaries up, and keeps entries at regular distances. A *boundary* is a
+global rank at which the sorted array is cut. The key at that rank is where both functions cross it::
 
-    count(<= x), at least   ____________/~~~~     rises at an entry, to its ``right``
-    count(<  x), at most    ______/~~~~~~~~~~     rises after an entry, to the next one's ``left``
+    count(<= x), at least   ____________/~~~~     first key with  >= rank + 1   -> high end of the bracket
+    count(<  x), at most    ______/~~~~~~~~~~     last key with   <= rank       -> low end of the bracket
 
-Their sums over several chunks are step functions too, so the summary of several chunks has the same form, and a tree of
-tasks can add summaries up. Of the sum, entries at regular distances are kept, as a chunk keeps regular samples of its
-keys: a task reads a bounded number of entries and passes on no more, for any number of chunks.
-
-References
-----------
-Satish, Harris, Garland, IPDPS 2009, section 5 (ranks of samples).
+Satish, Harris, Garland, IPDPS 2009, section 4 (column-major table, one scan) and section 5 (ranks of samples).
 Munro, Paterson, Selection and sorting with limited storage, 1980 (trees of samples).
 """
 
@@ -28,6 +22,8 @@ import numpy as np
 from .digits import Digits, IntArray, exclusive_scan, sum_digits
 
 Side = Literal["left", "right"]
+#: Most entries that are sorted at once: of more, every n-th narrows the brackets first.
+NARROWED_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -69,10 +65,8 @@ class RankSummary:
 
 
 def restrict(summary: RankSummary, wider: IntArray, low: np.ndarray, high: np.ndarray, order: KeyOrder) -> RankSummary:
-    """Restrict a summary to narrower brackets; the entries just outside bound the counts there.
-
-    `wider`, shape (brackets,), is the old bracket that contains each narrower one.
-    """
+    """Restrict a summary to narrower brackets; the entries just outside bound the counts there."""
+    # `wider`, shape (brackets,), is the old bracket that contains each narrower one.
     first = order.search(summary.keys, low, "left")
     last = order.search(summary.keys, high, "right")
     left, right = np.append(summary.left, summary.size), np.append(summary.right, 0)
@@ -156,10 +150,6 @@ def combine_summaries(summaries: Sequence[RankSummary], samples: int, radix_bits
     return replace(whole, digits=digits)
 
 
-#: Most entries that are sorted at once: of more, every n-th narrows the brackets first.
-NARROWED_ENTRIES = 1 << 16
-
-
 @dataclass(frozen=True)
 class Brackets:
     """Hold disjoint key intervals, ascending and closed, that contain the keys at the boundaries."""
@@ -174,10 +164,8 @@ class Brackets:
 
 
 def open_brackets(size: int, ranks: IntArray) -> tuple[IntArray, IntArray]:
-    """Give the boundaries to search, and the initial bracket of each boundary: number 0, which holds all keys.
-
-    Rank 0 and the number of keys need no search; their bracket is -1.
-    """
+    """Give the boundaries to search, and the initial bracket of each boundary: number 0, which holds all keys."""
+    # Rank 0 and the number of keys need no search; their bracket is -1.
     inside = (ranks > 0) & (ranks < size)
     return np.flatnonzero(inside), np.where(inside, 0, -1)
 

@@ -1,21 +1,9 @@
 """Cuts: where every sorted chunk is cut between groups, once the keys at the boundaries are bracketed.
 
-Each chunk counts its keys up to both ends of each bracket. The sums over all chunks give the step in which the
-boundary's rank falls::
+Each chunk counts its keys up to both ends of each bracket, and the sums give the step in which a boundary falls.
+*Tied*: its key is an end of the bracket. Equal keys are divided in chunk order, down the tree of chunks: exactly.
+*Open*: few keys are between the ends. They go to both groups, each of which trims its end by rank once it is sorted.
 
-    keys           ... | = low |   between the ends   | = high | ...
-    counts             0       1                      2        3
-    boundary            tied            open             tied
-
-*Tied*: the boundary's key is an end of the bracket. The number of equal keys before the boundary is known, and they are
-distributed in chunk order, down the tree of chunks: the cut of each chunk is exact, however many keys tie.
-
-*Open*: few keys are between the ends, no more than the plan allows. They go to both groups, and each group trims its
-end once it is sorted: the keys before them are counted, so the rank of the first key that a group receives is known.
-Every group is therefore exact, and no task receives the unresolved keys of all chunks.
-
-References
-----------
 Satish, Harris, Garland, IPDPS 2009, section 4 (one scan of all blocks' counts).
 Sengupta, Harris, Zhang, Owens, Scan primitives for GPU computing, 2007 (up the tree for sums, down it for offsets).
 """
@@ -106,11 +94,9 @@ def _check_order(fits: bool) -> None:
 
 
 def share_ties(boundaries: Boundaries, ties: IntArray, parts: Sequence[Counts]) -> IntArray:
-    """Distribute the ties of some chunks, shape (boundaries,), between parts of them, first parts first.
-
-    A tie is a key that equals a tied boundary's key and comes before the boundary; the result has shape (parts,
-    boundaries).
-    """
+    """Distribute the ties of some chunks, shape (boundaries,), between parts of them, first parts first."""
+    # A tie is a key that equals a tied boundary's key and comes before the boundary; the result has shape (parts,
+    # boundaries).
     tied = np.flatnonzero((boundaries.step != 1) & (boundaries.brackets.bracket >= 0))
     bracket, step = boundaries.brackets.bracket[tied], boundaries.step[tied]
     available = np.array([part.ends[step + 1, bracket] - part.ends[step, bracket] for part in parts], np.int64)

@@ -1,7 +1,5 @@
 """Digit histograms of sorted chunks, their common table, and the digits in which ranks fall.
 
-References
-----------
 Satish, Harris, Garland, IPDPS 2009, section 4 (column-major table, one scan).
 """
 
@@ -22,20 +20,16 @@ def exclusive_scan(counts: IntArray) -> IntArray:
 
 
 def scan_table(counts: IntArray) -> IntArray:
-    """Exclusive-scan a digit table, shape (radix, num_chunks), into the global rank at which each run begins.
-
-    C order here is the papers' column-major order of (chunk, digit): Satish, Harris, Garland, IPDPS 2009, section 4;
-    Harada and Howes, equation 1.
-    """
+    """Exclusive-scan a digit table, shape (radix, num_chunks), into the global rank at which each run begins."""
+    # C order here is the papers' column-major order of (chunk, digit): Satish, Harris, Garland, IPDPS 2009, section 4;
+    # Harada and Howes, equation 1.
     return exclusive_scan(counts.ravel())[:-1].reshape(counts.shape)
 
 
 def share_out(wanted: IntArray, available: IntArray) -> IntArray:
-    """Distribute a number of equal keys between parts, first parts first.
-
-    `wanted` has shape (boundaries,), `available` and the result (parts, boundaries); parts are chunks, or nodes of
-    their tree.
-    """
+    """Distribute a number of equal keys between parts, first parts first."""
+    # `wanted` has shape (boundaries,), `available` and the result (parts, boundaries); parts are chunks, or nodes of
+    # their tree.
     return np.clip(wanted - (np.cumsum(available, axis=0) - available), 0, available)
 
 
@@ -49,12 +43,10 @@ class Digits:
 
 
 def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, int, IntArray]:
-    """Bring histograms, one a chunk, onto one grid of at most ``2**radix_bits`` digits.
-
-    Returns a shift, ``code >> shift`` of the first row, and counts of shape (radix, num_chunks).
-    """
-    # Each chunk's histogram counts ``code >> shift`` with its own shift. A finer grid coarsens exactly onto a coarser
-    # one, because both are aligned to powers of two.
+    """Bring histograms, one a chunk, onto one grid of at most ``2**radix_bits`` digits."""
+    # Returns a shift, ``code >> shift`` of the first row, and counts of shape (radix, num_chunks). Each chunk's
+    # histogram counts ``code >> shift`` with its own shift. A finer grid coarsens exactly onto a coarser one, because
+    # both are aligned to powers of two.
     known = [d for d in digits if d is not None]
     lowest = min(d.first << d.shift for d in known)
     highest = max((d.first + len(d.counts)) << d.shift for d in known) - 1
@@ -87,10 +79,8 @@ def digit_brackets(digits: Sequence[Digits | None], ranks: IntArray, radix_bits:
 
 
 def digit_cuts(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int) -> tuple[IntArray, IntArray]:
-    """First and last possible cut of each chunk at each rank: around its keys of the digit in which the rank falls.
-
-    Shape (chunks, ranks) each.
-    """
+    """First and last possible cut of each chunk at each rank: around its keys of the digit in which the rank falls."""
+    # Shape (chunks, ranks) each.
     _, _, counts = digit_table(digits, radix_bits)
     rows = _rows_of_ranks(counts, ranks)
     last = np.cumsum(counts, axis=0)[rows]

@@ -1,14 +1,8 @@
-"""Order statistics of lanes from keys at a few ranks, to the bits of NumPy's functions.
-
-A lane is the keys along the reduced axes for one index of the others::
-
-    counts of keys --ranks--> two ranks a quantile --(the keys there)--> previous, following --result--> statistics
+"""Order statistics of lanes from keys at a few ranks, to the bits of NumPy 2.4 and 2.5.
 
 NumPy computes the virtual index, a rank with a fraction, in the dtype of `q`. That dtype decides the last bits, so all
-formulas here keep the order of NumPy's operations. The results are those of NumPy 2.4 and 2.5.
+formulas here keep the order of NumPy's operations.
 
-References
-----------
 Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50(4), 1996.
 """
 
@@ -168,10 +162,8 @@ class Statistic:
         return f"method={self.method!r} computes between keys, and those of {dtype} are no numbers: give {remedy}"
 
     def ranks(self, counts: Array) -> Array:
-        """Rank the previous and the following key of each quantile, shape (2, quantiles, *counts.shape).
-
-        `counts` are the keys of each lane that take part; the ranks of a lane without keys are 0.
-        """
+        """Rank the previous and the following key of each quantile, shape (2, quantiles, *counts.shape)."""
+        # `counts` are the keys of each lane that take part; the ranks of a lane without keys are 0.
         if self.q is None:
             middle = [(counts - 1) // 2, counts // 2]
         elif self.picks:
@@ -184,10 +176,8 @@ class Statistic:
         return clipped.reshape(2, math.prod(self.shape), *counts.shape)
 
     def result(self, keys: Array, counts: Array, nans: Array) -> Array:
-        """Compute the statistics, shape (quantiles, *lanes), from the keys at the `ranks`.
-
-        `keys` has the shape (2, quantiles, *lanes); `counts` (keys that take part) and `nans` broadcast to the lanes.
-        """
+        """Compute the statistics, shape (quantiles, *lanes), from the keys at the `ranks`."""
+        # `keys` has the shape (2, quantiles, *lanes); `counts` (keys that take part) and `nans` broadcast to the lanes.
         # NaN or NaT is where a lane has no keys, or has NaN that are not skipped.
         previous, following = keys
         missing = counts == 0 if self.skip_nan else (counts == 0) | (nans > 0)

@@ -1,20 +1,9 @@
 """Selection: the keys at wanted ranks of unsorted chunks, from random samples and exact counts.
 
-Brackets around the wanted ranks come from samples, and one count over all keys makes them exact::
-
-    keys of all chunks     . . . . | low  . inside .  high | . . . . . .
-    exact counts                less  low            high
-    rank                                    ^ found among the few keys inside, at rank - count(<= low)
-
-A rank that falls among the keys equal to an end of its bracket is found without them, however many keys tie. The keys
-inside all brackets are a smaller multiset, in which the open ranks are searched again or, once it is small, looked up.
-
 A sample is one random key of a stratum, some neighbouring keys of a chunk. Samples are independent of each other, so
 Hoeffding's inequality bounds the error of every estimated rank for every distribution of keys. A bracket misses its
 rank with a probability of at most `MISSES`; the counts reveal it.
 
-References
-----------
 Floyd, Rivest, Expected time bounds for selection, 1975.
 Hoeffding, Probability inequalities for sums of bounded random variables, 1963, theorem 2.
 """
@@ -83,10 +72,8 @@ def stratum_of(size: int, brackets: int) -> int:
 
 
 def draw_positions(size: int, keys_per_stratum: float, seed: int) -> IntArray:
-    """Random positions in a chunk, ascending: one drawn from each stratum, without those behind the end.
-
-    All strata have the same size in all chunks, so that all samples have the same weight.
-    """
+    """Random positions in a chunk, ascending: one drawn from each stratum, without those behind the end."""
+    # All strata have the same size in all chunks, so that all samples have the same weight.
     count = strata(size, keys_per_stratum)
     drawn = (np.arange(count) + np.random.default_rng(seed).random(count)) * keys_per_stratum
     return drawn[: np.searchsorted(drawn, size)].astype(np.int64)
@@ -100,11 +87,9 @@ def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:
 
 
 def sampled_ranks(search: Search, count: int, keys_per_stratum: float, misses: float = MISSES) -> IntArray:
-    """Rank, among all samples, the ends of a bracket around each rank that is still searched, shape (2, open).
-
-    A bracket misses its rank with probability `misses`; ends that are no rank of a sample are no ends. `count` is the
-    number of strata of all chunks.
-    """
+    """Rank, among all samples, the ends of a bracket around each rank that is still searched, shape (2, open)."""
+    # A bracket misses its rank with probability `misses`; ends that are no rank of a sample are no ends. `count` is the
+    # number of strata of all chunks.
     error = _error_of_ranks(count, keys_per_stratum, len(search.left), misses)
     # About `keys_per_stratum` times i keys are less than sample i, and that many of i + 1 are up to it.
     low = np.floor((search.left - error) / keys_per_stratum)
@@ -153,11 +138,9 @@ def _disjoint(low: np.ndarray, high: np.ndarray) -> tuple[IntArray, np.ndarray, 
 
 
 def resolve(search: Search, ends: NDArray[np.int64]) -> Search:
-    """Find the ranks on ends of brackets; the other ones become ranks of the keys inside.
-
-    `ends`, shape (4, brackets), counts keys of the multiset less than each low end, up to it, less than the high end
-    (no fewer), and up to it.
-    """
+    """Find the ranks on ends of brackets; the other ones become ranks of the keys inside."""
+    # `ends`, shape (4, brackets), counts keys of the multiset less than each low end, up to it, less than the high end
+    # (no fewer), and up to it.
     counts, rank = ends[:, search.bracket], search.left
     if not ((counts[0] <= rank).all() and (rank < counts[3]).all()):
         raise LookupError("a bracket does not hold its rank")

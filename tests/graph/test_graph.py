@@ -23,7 +23,7 @@ import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph._dask import TaskRef
-from dask_gpusort.graph.sort import scan as cut_stage
+from dask_gpusort.graph.sort import scan
 from dask_gpusort.graph.sort.finish import Finish, finish_groups
 from dask_gpusort.graph.sort.scatter import cut_run, scatter
 from dask_gpusort.graph.tasks import Tasks
@@ -140,7 +140,7 @@ def test_counting_tasks_read_at_most_the_planned_bytes(exchange, dtype, monkeypa
     assert plan.table_bytes <= 1 << 18
     runs = sorted_runs(array, plan)
     tasks = Tasks("token")
-    cut_stage.find_cuts(tasks, plan, list(map(TaskRef, runs)))
+    scan.find_cuts(tasks, plan, list(map(TaskRef, runs)))
     values = dict(runs)
     read = {}
     for key, task in tasks.items():
@@ -284,7 +284,7 @@ def sorted_runs(array, plan):
 def found_cuts(plan, runs):
     """Boundaries and the cuts of each run that the graph finds."""
     tasks = Tasks("token")
-    found = cut_stage.find_cuts(tasks, plan, list(map(TaskRef, runs)))
+    found = scan.find_cuts(tasks, plan, list(map(TaskRef, runs)))
     boundaries, *cuts = dask.get({**tasks, **runs}, [ref.key for ref in (found.boundaries, *found.cuts)])
     first, last = (np.concatenate([getattr(some, name) for some in cuts]) for name in ("first", "last"))
     return boundaries, first, last
@@ -304,7 +304,7 @@ def test_cuts_are_correct_for_every_dtype(data, array, count, descending):
     np.testing.assert_array_equal(first[:, 0], 0)
     np.testing.assert_array_equal(first[:, -1], sizes)
     np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *sizes]))
-    ranks = cut_stage.boundary_ranks(plan, np.array(sizes))
+    ranks = scan.boundary_ranks(plan, np.array(sizes))
     np.testing.assert_array_equal(boundaries.ranks, [0, *ranks, len(array)])
     assert (first.sum(axis=0) <= boundaries.ranks).all()
     assert (boundaries.ranks <= last.sum(axis=0)).all()
@@ -329,11 +329,11 @@ def test_groups_hold_their_ranks_for_every_exchange(data, array, exchange):
     plan = plan_of(array, chunks, exchange, method=method, out=out, count=data.draw(st.integers(1, 6)))
     runs = sorted_runs(array, plan)
     tasks, refs = Tasks("token"), list(map(TaskRef, runs))
-    cuts = cut_stage.find_cuts(tasks, plan, refs)
+    cuts = scan.find_cuts(tasks, plan, refs)
     listed = scatter(tasks, plan, refs, cuts)
     finish_groups(tasks, plan, listed, cuts.boundaries, Finish(plan.order, True, False))
     got = dask.get({**tasks, **runs}, [("sort-merge-token", group) for group in range(len(plan.groups))])
-    ranks = [0, *cut_stage.boundary_ranks(plan, np.array(plan.run_sizes)), len(array)]
+    ranks = [0, *scan.boundary_ranks(plan, np.array(plan.run_sizes)), len(array)]
     wanted = oracle.sort(array)
     for (part,), (start, stop) in zip(got, pairwise(ranks), strict=True):
         oracle.assert_same_bits(part, wanted[start:stop])
@@ -368,7 +368,7 @@ def test_a_run_that_changed_is_refused():
     order = Order(array.dtype)
     plan = dataclasses.replace(plan_of(array, (4,), count=2, out=(2, 2)), order=order)
     tasks = Tasks("token")
-    found = cut_stage.find_cuts(tasks, plan, [TaskRef("run")])
+    found = scan.find_cuts(tasks, plan, [TaskRef("run")])
     boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries.key, found.cuts[0].key])
     assert cut_run(Run(array), 0, (0,), cuts, boundaries, order).bounds(1) == (2, 4)
     # The run has another length, or the same length and other keys around the cut.

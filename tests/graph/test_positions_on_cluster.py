@@ -13,7 +13,7 @@ from support import strategies as ours
 import dask_gpusort
 
 distributed = pytest.importorskip("distributed")
-kept_positions = pytest.importorskip("dask_gpusort.graph.positions.kept_positions")
+kept_positions = pytest.importorskip("dask_gpusort.graph.runs.rows")
 
 MIB = 1 << 20
 WORKER_MEMORY = 472 * MIB

@@ -20,11 +20,11 @@ import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import runtime, serialization
-from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.runtime import chunk_library, workers_in_use, workers_of_cluster
 from dask_gpusort.graph.sort import by_tasks as task_exchange
 from dask_gpusort.graph.sort.finish import Finish
 from dask_gpusort.graph.sort.local import LocalSort, run_sources
+from dask_gpusort.graph.sort.scan import bound_cuts, fingerprint
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import division as plan_runs

@@ -161,9 +161,9 @@ def test_inner_folders_do_not_import_dask(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_only_the_gang_the_kept_runs_and_the_plugins_import_distributed(path):
+def test_only_the_gang_the_runs_and_the_plugins_import_distributed(path):
     outside = {"gang", "runs"}.isdisjoint(path.parts)
-    if outside and not path.name.startswith(("kept_", "scheduler_plugins", "_distributed")):
+    if outside and not path.name.startswith(("scheduler_plugins", "_distributed")):
         assert "distributed" not in theirs(path)
 
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
 from tlz import concat
 
@@ -19,7 +18,7 @@ from ...chunk import complete, ops_for
 from .._dask import flatten
 from ..in_one_task import make_whole
 from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
-from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
+from ..inputs import blockwise, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..sort.rows import check_length, equal_chunks
 from ..tasks import Chunks
 
@@ -103,7 +102,7 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
     values = _align(values, {**{dim: own for dim, own in lanes.items() if values.shape[dim] != 1}, **along})
     dims, count = tuple(range(array.ndim)), array.ndim
     written = tuple(count + 1 + dim if dim == axis or dim in shared else dim for dim in dims)
-    found = da.blockwise(
+    found = blockwise(
         put_block,
         dims,
         array,
@@ -112,8 +111,6 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
         *_declared("the values", values, written),
         new_axes={axis: (array.shape[axis],)},
         adjust_chunks={dim: sizes for dim, sizes in enumerate(array.chunks) if dim != axis},
-        concatenate=False,
-        align_arrays=False,
         token="put-along",
         dtype=array.dtype,
         meta=array._meta,
@@ -124,13 +121,11 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
 
 
 def _take(array: Any, dims: Sequence[int], inputs: Sequence[Any], chunks: Chunks, axis: int, mode: str | None) -> Any:
-    return da.blockwise(
+    return blockwise(
         take_block,
         dims,
         *inputs,
         adjust_chunks=dict(zip(dims, chunks, strict=True)),
-        concatenate=False,
-        align_arrays=False,
         token="take",
         dtype=array.dtype,
         meta=np.empty_like(array._meta, shape=(0,) * len(dims)),
@@ -197,15 +192,13 @@ def _align(array: Any, chunks: dict[int, Any]) -> Any:
 
 def spread_along(values: Any, indices: Any) -> Any:
     """One value, in an array of one dimension, as an array like the indices."""
-    return da.blockwise(
+    return blockwise(
         spread_block,
         (0,),
         indices,
         (0,),
         values,
         (1,),
-        concatenate=False,
-        align_arrays=False,
         token="spread",
         dtype=values.dtype,
         meta=values._meta,

@@ -27,15 +27,12 @@ from ...plan.positions import (
     names_few_chunks,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs
+from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
-from ..inputs import flatten
-from ..rechunk import chunk_limit, rechunk
+from ..inputs import chunk_limit, flatten, rechunk
 from ..runtime import Runtime
 from .blocks import along_chunks, put_into_lanes, spread_along, take_from_axis, take_from_lanes, whole_units
-from .put import Put
-from .requests import GroupedAxis, Rows
-from .take import Take
+from .exchange import GroupedAxis, Put, Rows, Take
 
 #: Elements, or indices, of each chunk, and the bytes that move with each.
 Moved = tuple[Sequence[float], int]
@@ -145,7 +142,7 @@ def _stacked(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange: PositionsExchange) -> Any:
     """Rows of a source, by an exchange with the groups of its chunks; `axis` is for errors."""
     source = rechunk(source, {dim: -1 for dim in range(1, source.ndim) if source.numblocks[dim] > 1})
-    recipe = Take(
+    recipe = recipe_class(Take, exchange.kept)(
         names=(source.name, indices.name),
         axis=GroupedAxis.of(source.chunks[0], exchange.groups, axis, mode),
         groups=exchange.groups,
@@ -153,7 +150,6 @@ def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange:
         index_dtype=indices.dtype,
         index_chunks=indices.chunks,
         rows=Rows(source.dtype, source.shape[1:]),
-        kept=exchange.kept,
     )
     meta = np.empty_like(source._meta, shape=(0,) * (indices.ndim + source.ndim - 1))
     output = Output(meta, (*indices.chunks, *source.chunks[1:]))
@@ -162,14 +158,13 @@ def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange:
 
 def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsExchange, array: Any) -> Any:
     """An array with values at some of its positions; all are of one dimension, which is `axis` in errors."""
-    recipe = Put(
+    recipe = recipe_class(Put, exchange.kept)(
         names=(indices.name, values.name, array.name),
         axis=GroupedAxis.of(array.chunks[0], exchange.groups, axis),
         groups=exchange.groups,
         bundles=exchange.bundles,
         dtypes=(indices.dtype, values.dtype),
         sizes=indices.chunks[0],
-        kept=exchange.kept,
     )
     return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]
 

@@ -18,8 +18,7 @@ from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..explain import Made, note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
-from ..inputs import describe_flat, flatten
-from ..rechunk import rechunk_checked
+from ..inputs import describe_flat, flatten, rechunk_checked
 from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request

@@ -87,10 +87,8 @@ def run_block_sort(sort: BlockSort) -> None:
 
 
 def run_uniform_block_sort(sort: BlockSort, mean: float = 0) -> None:
-    """Sort every bucket in shared memory: first the uniform ones, with more blocks a multiprocessor.
-
-    `mean` is the mean keys of a bucket, if splitters of a sample have made the buckets, else 0.
-    """
+    """Sort every bucket in shared memory: first the uniform ones, with more blocks a multiprocessor."""
+    # `mean` is the mean keys of a bucket, if splitters of a sample have made the buckets, else 0.
     buckets, elements = sort.buckets, sort.elements
     if elements.code_bytes == WIDE_CODE and not mean:
         # Most are not uniform, and the attempt costs wide codes as much as it gains for the others.

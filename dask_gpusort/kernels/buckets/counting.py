@@ -22,6 +22,9 @@ SOURCE = "buckets/counting.cu"
 SCAN_THREADS = cxx_constant(SOURCE, "kScanThreads")
 SCAN_FINE = instance("scan_fine", SCAN_THREADS)
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
+COUNTED_BYTES = 2  # of the widest keys
+FILL_THREADS = cxx_constant(SOURCE, "kFillThreads")
+FILL_TILE_BYTES = FILL_THREADS * cxx_constant(SOURCE, "kFillRounds") * cxx_constant(SOURCE, "kFillVectorBytes")
 
 
 @dataclass(slots=True)
@@ -77,11 +80,6 @@ def scan_fine(counts: FineCounts, starts: Any, cursors: Any, whole: Any = None) 
     """
     arguments = counts.table, np.uint32(counts.is_wide), np.uint32(counts.num_fine), starts, cursors, whole
     Launch(SOURCE, SCAN_FINE, blocks_for(counts.num_fine, SCAN_THREADS), SCAN_THREADS, arguments).run()
-
-
-COUNTED_BYTES = 2  # of the widest keys
-FILL_THREADS = cxx_constant(SOURCE, "kFillThreads")
-FILL_TILE_BYTES = FILL_THREADS * cxx_constant(SOURCE, "kFillRounds") * cxx_constant(SOURCE, "kFillVectorBytes")
 
 
 def is_countable(key: DeviceKey) -> bool:

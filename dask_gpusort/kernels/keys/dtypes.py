@@ -18,6 +18,12 @@ from ..launch.loader import cxx_constant
 FLOAT_BYTES = 4  # narrower floats have so few codes that each code can be a bucket
 CODE_BYTES = (1, 2, 4, 8)
 KINDS = {"b": "kBool", "u": "kUnsigned", "i": "kSigned", "f": "kFloat", "m": "kTime", "M": "kTime", "c": "kComplex"}
+#: C++ type whose ``less(a, b)`` compares two keys by the expression.
+USER_LESS = "UserLess"
+WIDE_CODE = 8  # bytes: no position can be packed into a word beside such a code
+NARROW_BITS = 32
+FEWEST_CODE_BYTES = 4  # where codes of 8 and 16 bits are widened: the kernels are compiled for two widths
+POSITION_BITS = cxx_constant("keys/elements.cuh", "kPositionBits")
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,8 @@ class DeviceKey:
         return np.dtype(f"u{self.itemsize}")
 
     def domain(self, code_type: str, drop_bits: int = 0) -> str:
-        """Name the domain in which digits of these codes are cut (``splitter_map.cuh``).
-
-        `drop_bits` are low bits of a code that hold no part of the key, such as a position.
-        """
+        """Name the domain in which digits of these codes are cut (``splitter_map.cuh``)."""
+        # `drop_bits` are low bits of a code that hold no part of the key, such as a position.
         return f"ValueDomain<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeDomain<{code_type}>"
 
 
@@ -68,10 +72,6 @@ def first_nan_code(dtype: Any) -> int | None:
     return int(encode(np.array([greatest]).astype(dtype))[0]) + 1
 
 
-#: C++ type whose ``less(a, b)`` compares two keys by the expression.
-USER_LESS = "UserLess"
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Compare keys of one C++ type by an expression of the user, which the sources call as ``UserLess``."""
@@ -98,12 +98,6 @@ def by_expression(dtype: Any, less: str) -> Comparison:
     if not isinstance(less, str) or not less.strip():
         raise TypeError(f"`less` is {less!r}; give a CUDA C++ expression in `a` and `b`, such as 'a < b'.")
     return Comparison(cxx, dtype.itemsize, less)
-
-
-WIDE_CODE = 8  # bytes: no position can be packed into a word beside such a code
-NARROW_BITS = 32
-FEWEST_CODE_BYTES = 4  # where codes of 8 and 16 bits are widened: the kernels are compiled for two widths
-POSITION_BITS = cxx_constant("keys/elements.cuh", "kPositionBits")
 
 
 @dataclass(frozen=True)

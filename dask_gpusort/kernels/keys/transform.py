@@ -20,6 +20,8 @@ SOURCE = "keys/transform.cu"
 THREADS = 256  # the launch bound of the kernels that have one
 NEEDLE_THREADS = cxx_constant(SOURCE, "kNeedleThreads")
 NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(SOURCE, "kNeedlesPerThread")
+RANK_THREADS = cxx_constant(SOURCE, "kRankThreads")
+THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 
 
 def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
@@ -28,11 +30,9 @@ def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
 
 
 def encode(keys: Any, descending: bool = False, *, out: Any = None) -> Any:
-    """Encode keys of a radix dtype as unsigned codes, one to one; `out` may share their memory.
-
-    These are the normalized keys of Graefe, Implementing Sorting in Database Systems, ACM Computing Surveys 38, 2006;
-    NaN and NaT stay last.
-    """
+    """Encode keys of a radix dtype as unsigned codes, one to one; `out` may share their memory."""
+    # These are the normalized keys of Graefe, Implementing Sorting in Database Systems, ACM Computing Surveys 38, 2006;
+    # NaN and NaT stay last.
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)
     codes = prepare_out(out, keys.shape, key.code_dtype)
@@ -70,10 +70,8 @@ def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bo
 
 
 def rank_sorted_needles(keys: Any, needles: Any, side: str = "left") -> Any:
-    """Rank needles as `search_sorted` does that are sorted like the keys, ascending.
-
-    Ranks are uint32, or int64 if there are 2**32 keys or more.
-    """
+    """Rank needles as `search_sorted` does that are sorted like the keys, ascending."""
+    # Ranks are uint32, or int64 if there are 2**32 keys or more.
     check_array(keys, "keys")
     check_array(needles, "needles")
     check_side(side)
@@ -121,10 +119,8 @@ def run_gather(type_name: str, values: Any, positions: Any, out: Any, ahead: int
 
 
 def gather_in_range(values: Any, indices: Any, out: Any) -> bool:
-    """Gather ``values[indices]`` of rows that one memory access moves, and tell whether all indices are in range.
-
-    Elements of other indices are undefined; the host waits for the device.
-    """
+    """Gather ``values[indices]`` of rows that one memory access moves, and tell whether all indices are in range."""
+    # Elements of other indices are undefined; the host waits for the device.
     n, wrong = indices.size, require_cupy().zeros(1, np.uint32)
     arguments = (values, np.uint64(len(values)), indices, out, np.uint64(n), wrong)
     launch_per_element(instance("gather_in_range", value_type(values) or ""), n, arguments)
@@ -159,12 +155,10 @@ def search_ranks(
     *,
     expression: str | None = None,
 ) -> Any:
-    """Rank needles, shape (k,) or (k, width), among sorted keys, as `numpy.searchsorted`, into int64.
-
-    `types` are template arguments of the kernel, without the last one, which is true for the right side.
-    """
-    # The kernel's parameters are the keys, the length of each of their dimensions, the needles, the ranks, and the
-    # number of needles.
+    """Rank needles, shape (k,) or (k, width), among sorted keys, as `numpy.searchsorted`, into int64."""
+    # `types` are template arguments of the kernel, without the last one, which is true for the right side. The kernel's
+    # parameters are the keys, the length of each of their dimensions, the needles, the ranks, and the number of
+    # needles.
     check_side(side)
     ranks = require_cupy().empty(len(needles), np.int64)
     lengths = tuple(np.uint64(length) for length in keys.shape)
@@ -177,10 +171,6 @@ def search_ranks(
         expression=expression,
     ).run()
     return ranks
-
-
-RANK_THREADS = cxx_constant(SOURCE, "kRankThreads")
-THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 
 
 def rank_samples(

@@ -10,6 +10,30 @@ from .loader import require_cupy
 
 ALGORITHMS = ("auto", "msd", "lsd")
 INDEX_LIMIT = 1 << 32  # below this many keys, positions inside the kernels take 32 bits
+#: The type of values where keys are sorted alone (``basics.cuh``).
+NO_VALUE: Final = "NoValue"
+#: Bytes of every type that kernels move without looking at it.
+_BYTES: Final = {NO_VALUE: 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
+_BY_BYTES: Final = {size: name for name, size in _BYTES.items()}
+#: Types in which a user's expression sees keys, by the kind and the bytes of their dtype. Its character would name a
+#: type of C, and "l" has 8 bytes on Linux and 4 on Windows.
+_NUMBERS: Final = {
+    "b1": "bool",
+    "i1": "signed char",
+    "u1": "unsigned char",
+    "i2": "short",
+    "u2": "unsigned short",
+    "i4": "int",
+    "u4": "unsigned int",
+    "i8": "long long",
+    "u8": "unsigned long long",
+    "f4": "float",
+    "f8": "double",
+    "M8": "long long",
+    "m8": "long long",
+    "c8": "Complex<float>",
+    "c16": "Complex<double>",
+}
 
 
 def check_array(array: Any, name: str, ndim: int = 1) -> None:
@@ -50,34 +74,6 @@ def check_side(side: str) -> None:
     """Raise `ValueError` unless `side` is one of `numpy.searchsorted`'s."""
     if side not in ("left", "right"):
         raise ValueError(f"`side` is {side!r}; give 'left' or 'right'.")
-
-
-#: The type of values where keys are sorted alone (``basics.cuh``).
-NO_VALUE: Final = "NoValue"
-
-#: Bytes of every type that kernels move without looking at it.
-_BYTES: Final = {NO_VALUE: 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
-_BY_BYTES: Final = {size: name for name, size in _BYTES.items()}
-
-#: Types in which a user's expression sees keys, by the kind and the bytes of their dtype. Its character would name a
-#: type of C, and "l" has 8 bytes on Linux and 4 on Windows.
-_NUMBERS: Final = {
-    "b1": "bool",
-    "i1": "signed char",
-    "u1": "unsigned char",
-    "i2": "short",
-    "u2": "unsigned short",
-    "i4": "int",
-    "u4": "unsigned int",
-    "i8": "long long",
-    "u8": "unsigned long long",
-    "f4": "float",
-    "f8": "double",
-    "M8": "long long",
-    "m8": "long long",
-    "c8": "Complex<float>",
-    "c16": "Complex<double>",
-}
 
 
 def is_movable(size: int) -> bool:

@@ -1,14 +1,10 @@
 """Compile the CUDA C++ below ``kernels/`` with NVRTC, through CuPy, and keep the kernels.
 
-The first call imports CuPy, so that a scheduler or a client without a GPU can import the package.
+The first call imports CuPy, so that a scheduler or a client without a GPU can import the package. All sources are read
+when the package is imported. What is compiled is one text, with the included files in their places: CuPy's cache on
+disk hashes it, and files that change under a running process (an upgrade) change nothing.
 
-All sources are read when the package is imported. What is compiled is one text, with the included files in their
-places: CuPy's cache on disk hashes it, and files that change under a running process (an upgrade) change nothing.
-
-Kernels are compiled on the threads of a pool, so those that a call asks for together compile side by side.
-
-A kernel may be compiled with the user's comparison, a CUDA C++ expression in ``a`` and ``b`` such as
-``"a % 10 < b % 10"``. The expression becomes a function in front of the kernel's source, and so part of the hash.
+A user's comparison, such as ``"a % 10 < b % 10"``, becomes a function in front of the text, and so part of the hash.
 """
 
 from __future__ import annotations
@@ -32,6 +28,32 @@ MOST_COMPILERS = 16
 
 # NVRTC runs on all of them at a time. They start when there is something to compile.
 _compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1), "gpusort-compiler")
+SOURCES = pathlib.Path(__file__).parents[1]
+SOURCE_TEXTS = {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in SOURCES.rglob("*.cu*")}
+# The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
+OLDEST_CAPABILITY = 75
+# A kernel that takes more shared memory per block must ask for it first (CUDA C++ Programming Guide).
+FREE_SHARED_BYTES = 48 * 1024
+# `UserLess` in front of a source; the `#line` directives make the compiler's messages name the user's expression.
+_USER_LESS = """namespace gpusort {{
+struct UserLess {{
+    template <class Key>
+    static __device__ __forceinline__ bool less(const Key& a, const Key& b) {{
+        return bool(
+#line 1 "less"
+{expression}
+        );
+    }}
+}};
+}}
+#line 1 "{source}"
+"""
+_INCLUDE = re.compile(r'#include\s"([^"]+)"')
+_ONCE = "#pragma once"
+# What is compiled: device, source, name, and the user's comparison.
+_Instance = tuple[int, str, str, str | None]
+_DEFINITION = re.compile(r"constexpr (?:int|u32|u64|unsigned|Offset) (k\w+) = ([^;{}]+);")
+_NAME = re.compile(r"\bk[A-Z]\w*")
 
 
 class KernelCache(Generic[Key, Kernel]):
@@ -52,10 +74,8 @@ class KernelCache(Generic[Key, Kernel]):
         return False
 
     def get(self, key: Key) -> Kernel:
-        """Return a compiled kernel; wait for it if it is missing.
-
-        An error of the compiler is raised, and the next call compiles again.
-        """
+        """Return a compiled kernel; wait for it if it is missing."""
+        # An error of the compiler is raised, and the next call compiles again.
         found = self._compiled.get(key)
         return self._start(key).result() if found is None else found
 
@@ -84,34 +104,8 @@ class KernelCache(Generic[Key, Kernel]):
                 del self._compiled[next(iter(self._compiled))]
 
 
-SOURCES = pathlib.Path(__file__).parents[1]
-SOURCE_TEXTS = {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in SOURCES.rglob("*.cu*")}
-
-# The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
-OLDEST_CAPABILITY = 75
-
-# A kernel that takes more shared memory per block must ask for it first (CUDA C++ Programming Guide).
-FREE_SHARED_BYTES = 48 * 1024
-
-
 class KernelsUnavailable(RuntimeError):
     """The GPU kernels cannot run here; the message names the remedy."""
-
-
-# `UserLess` in front of a source; the `#line` directives make the compiler's messages name the user's expression.
-_USER_LESS = """namespace gpusort {{
-struct UserLess {{
-    template <class Key>
-    static __device__ __forceinline__ bool less(const Key& a, const Key& b) {{
-        return bool(
-#line 1 "less"
-{expression}
-        );
-    }}
-}};
-}}
-#line 1 "{source}"
-"""
 
 
 def require_cupy() -> Any:
@@ -142,10 +136,6 @@ def _find_cupy() -> Any:
     return cupy
 
 
-_INCLUDE = re.compile(r'#include\s"([^"]+)"')
-_ONCE = "#pragma once"
-
-
 @functools.cache
 def whole_text(source: str) -> str:
     """Give the text of a source file below ``kernels/``, with the files that it includes in their places."""
@@ -168,10 +158,8 @@ def _whole_lines(path: str, seen: set[str]) -> list[str]:
 
 
 def read_source(source: str, expression: str | None = None) -> str:
-    """Read the text to compile: the user's comparison, if there is one, and a source file.
-
-    The text opens the namespace, so that names of kernels and of their template arguments are short.
-    """
+    """Read the text to compile: the user's comparison, if there is one, and a source file."""
+    # The text opens the namespace, so that names of kernels and of their template arguments are short.
     text = whole_text(source) + "using namespace gpusort;\n"
     return text if expression is None else _USER_LESS.format(expression=expression, source=source) + text
 
@@ -205,10 +193,6 @@ class _Kernel:
             self.shared_limit = shared_bytes
 
 
-# What is compiled: device, source, name, and the user's comparison.
-_Instance = tuple[int, str, str, str | None]
-
-
 def _compile(wanted: _Instance) -> _Kernel:
     cupy = require_cupy()
     device, source, name, expression = wanted
@@ -240,17 +224,11 @@ def request(source: str, name: str, expression: str | None = None) -> bool:
 
 
 def kernel(source: str, name: str, shared_bytes: int = 0, expression: str | None = None) -> Any:
-    """Return a kernel compiled once for the current device, by its file below ``kernels/`` and its C++ name.
-
-    The other arguments are as in `Launch`; an expression that does not compile quotes the compiler.
-    """
+    """Return a kernel compiled once for the current device, by its file below ``kernels/`` and its C++ name."""
+    # The other arguments are as in `Launch`; an expression that does not compile quotes the compiler.
     cache = _kernels if expression is None else _kernels_with_expression
     compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, expression))
     return compiled.with_shared(shared_bytes)
-
-
-_DEFINITION = re.compile(r"constexpr (?:int|u32|u64|unsigned|Offset) (k\w+) = ([^;{}]+);")
-_NAME = re.compile(r"\bk[A-Z]\w*")
 
 
 @functools.cache

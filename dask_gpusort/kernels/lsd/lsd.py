@@ -79,11 +79,9 @@ class OnesweepPass:
 
 
 def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = None) -> None:
-    """Sort n elements stably into the outputs, with a launch for each pass; without values, payloads are positions.
-
-    Keys may be the memory of `arrays.codes[1]` and the outputs, if these have the same width.
-    """
-    # The last pass reads `codes[0]` and `payloads[0]`.
+    """Sort n elements stably into the outputs, with a launch for each pass; without values, payloads are positions."""
+    # Keys may be the memory of `arrays.codes[1]` and the outputs, if these have the same width. The last pass reads
+    # `codes[0]` and `payloads[0]`.
     with side_by_side:
         starts, passes = scan_digits(elements.source, keys, n, elements.code_bytes)
         overwritten = [array.data.ptr for array in (arrays.codes[1], arrays.keys_out) if array is not None]

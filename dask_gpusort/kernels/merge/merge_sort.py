@@ -1,9 +1,5 @@
 """Merge sort by a user's comparison (``merge.cu``): sorted tiles, then levels that merge pairs of runs.
 
-One level::
-
-    codes ── split_equal_runs ──▶ parts ── merge_parts ──▶ runs twice as long
-
 Memory beyond input and output: one copy of the codes and positions (for codes alone the spare copy), and 64 bytes per
 part. The merge sort of Satish, Harris and Garland, section 5, is `papers.sampled_merge_sort`.
 """

@@ -69,10 +69,8 @@ def outputs_alone(keys_out: Any, positions_out: Any) -> Arrays:
 
 
 def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> BucketMap | None:
-    """Give the buckets of both levels, by keys alone; `None` where the keys are too skewed.
-
-    Positions would split the buckets of frequent 32-bit keys, but those in the coarse buckets are not known yet.
-    """
+    """Give the buckets of both levels, by keys alone; `None` where the keys are too skewed."""
+    # Positions would split the buckets of frequent 32-bit keys, but those in the coarse buckets are not known yet.
     cupy = require_cupy()
     n = keys.size
     shape, num_fine = block_sort_shape(elements, n)

@@ -16,13 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block_sort.block_sort import (
-    BlockSort,
-    Buckets,
-    run_block_sort,
-    run_uniform_block_sort,
-    sampled_buckets,
-)
+from ..block_sort.block_sort import BlockSort, Buckets, run_block_sort, run_uniform_block_sort, sampled_buckets
 from ..buckets.splitters import narrow_base
 from ..keys.dtypes import Arrays, DeviceKey, Elements, indexed_elements, tied_elements
 from ..launch.launch import Readback, blocks_for, side_by_side
@@ -197,11 +191,9 @@ def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions
 
 
 def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
-    """Sort fewer than 2^32 keys stably with their positions: the low part of the code, or a payload beside it.
-
-    Keys may begin the memory of `positions_out`, of int64 or uint32; floats that compare equal leave with the same
-    bits.
-    """
+    """Sort fewer than 2^32 keys stably with their positions: the low part of the code, or a payload beside it."""
+    # Keys may begin the memory of `positions_out`, of int64 or uint32; floats that compare equal leave with the same
+    # bits.
     cupy = require_cupy()
     n = keys.size
     in_place = positions_out.itemsize == 8

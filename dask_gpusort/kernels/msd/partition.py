@@ -26,6 +26,8 @@ from ..policy.limits import fit_stable, fit_tile
 SOURCE = "msd/partition.cu"
 RADIX = cxx_constant("lsd/onesweep_tile.cuh", "kRadix")  # most digits of a stable pass
 UNIFORM, SPLITTERS = "MapKind::kUniform", "MapKind::kSplitters"
+ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any table are aligned
+OFFSET_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -109,10 +111,6 @@ class StablePartition:
         arguments = *self.inputs, *self.outputs, np.uint64(n), *table
         shared = tuning.stable_shared_bytes(tile, *storage)
         Launch(SOURCE, name, num_tiles, tile.threads, arguments, shared).run()
-
-
-ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any table are aligned
-OFFSET_BYTES = 8
 
 
 @dataclass(slots=True)

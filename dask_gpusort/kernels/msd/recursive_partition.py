@@ -169,10 +169,9 @@ def partition_recursively(
     segments: SegmentList,
     first: tuple[str, Any] | None = None,
 ) -> None:
-    """Sort segments that fit no block: level by level, until all children fit one or hold one code.
-
-    They are in `arrays` at `current`; `first` is the C++ source and the array of the first level, if it reads raw keys.
-    """
+    """Sort segments that fit no block: level by level, until all children fit one or hold one code."""
+    # They are in `arrays` at `current`; `first` is the C++ source and the array of the first level, if it reads raw
+    # keys.
     source, inputs = elements.codes, (arrays.codes[current], arrays.payloads[current])
     if first is not None:
         source, inputs = first[0], (first[1], None)

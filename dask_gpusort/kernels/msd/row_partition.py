@@ -91,10 +91,8 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
         found = MapFlags(*flags.wait())  # the device is still counting
         if found.is_imbalanced:
             return False
-        domain, kind = (
-            elements.domain if found.by_value else elements.code_domain,
-            UNIFORM if found.is_uniform else SPLITTERS,
-        )
+        domain = elements.domain if found.by_value else elements.code_domain
+        kind = UNIFORM if found.is_uniform else SPLITTERS
         digits = fine_digits(domain, kind, True, splitters, partition.fine_bits)
         codes = arrays.codes[0], arrays.payloads[0]
         Partition(elements, elements.source, partition.tile, digits, segments, (keys, None), codes).run()

@@ -1,9 +1,5 @@
 """Harada and Howes, "Introduction to GPU radix sort": count, prefix scan, reorder (``count_scan_reorder.cu``).
 
-One pass per 4 bits, least significant first::
-
-    source ── count_sections, scan ──▶ table ── reorder_sections ──▶ scratch ── next digit ──▶ out ...
-
 Memory beyond input and output: one copy of keys and values, and a table of 16 x 8 bytes per section.
 """
 
@@ -52,8 +48,5 @@ class ReorderPass:
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
-    """Sort unsigned keys, stably, with their values, as `sort_by_passes` does.
-
-    This is section 3, equations 1 and 2, of Harada and Howes, Introduction to GPU radix sort.
-    """
+    """Sort unsigned keys, stably, with their values, by section 3, equations 1 and 2, of the paper."""
     sort_by_passes(source, out, ReorderPass)

@@ -1,11 +1,6 @@
 """Satish, Harris and Garland (IPDPS 2009), section 4: the four-step radix sort (``four_step.cu``).
 
-One pass per digit, least significant first::
-
-    source ── sort_tiles ──▶ scratch ── count_buckets, scan ──▶ table ── scatter_tiles ──▶ out ── next digit ...
-
-Memory beyond input and output: one copy of keys and values, and a table of 8 bytes per digit and tile. For 32-bit keys
-alone the table takes 1/32 of the keys' bytes with digits of 4 bits, and half of them with digits of 8 bits.
+Memory beyond input and output: one copy of keys and values, and a table of 8 bytes per digit and tile.
 """
 
 from __future__ import annotations
@@ -49,17 +44,12 @@ class FourStepPass:
         Launch(SOURCE, self._sort_tiles, *self._grid, sources).run()
         Launch(SOURCE, self._count_buckets, *self._grid, (tiles.keys, length, shift, self._table)).run()
         scan.exclusive_scan(self._table)
-        targets = (target.keys, target.values)
-        Launch(
-            SOURCE, self._scatter_tiles, *self._grid, (tiles.keys, tiles.values, length, shift, self._table, *targets)
-        ).run()
+        arguments = (tiles.keys, tiles.values, length, shift, self._table, target.keys, target.values)
+        Launch(SOURCE, self._scatter_tiles, *self._grid, arguments).run()
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays, *, radix_bits: int = DEFAULT_RADIX_BITS) -> None:
-    """Sort unsigned keys, stably, with their values, as `sort_by_passes`; a digit has 1, 2, 4 or 8 bits.
-
-    This is section 4.2 of Satish, Harris, Garland, IPDPS 2009; the bits of a digit are its b.
-    """
+    """Sort unsigned keys, stably, with their values, by digits of 1, 2, 4 or 8 bits, the paper's b."""
     if radix_bits not in RADIX_BITS:
         raise ValueError(f"radix_bits must be one of {RADIX_BITS}, got {radix_bits}")
     sort_by_passes(source, out, partial(FourStepPass, radix_bits=radix_bits))

@@ -1,7 +1,6 @@
 """Batcher, "Sorting networks and their applications" (AFIPS 1968): networks over a whole array (``odd_even_merge.cu``).
 
-One launch per layer, so that every key is read and written once per layer: these sorts are there to read and to compare
-with. `merge.merge_sort` is the fast comparison sort.
+One launch per layer, so that every key is read and written once per layer.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ def launch_layer(kernel: str, keys: Any, less: str, positions: Any, numbers: tup
 
 
 def odd_even_merge(keys: Any, positions: Any = None, less: str = "a < b") -> None:
-    """Sort keys, and uint32 positions with them, in place by Batcher's network (AFIPS 1968) and a user's comparison.
-
-    Where the positions ascend at first, equal keys keep their order.
-    """
+    """Sort keys, and uint32 positions with them, in place by Batcher's network (AFIPS 1968) and a user's comparison."""
+    # Where the positions ascend at first, equal keys keep their order.
     for step in odd_even_merge_steps(keys.size):
         launch_layer("exchange_layer", keys, less, positions, step)
 

@@ -73,10 +73,8 @@ class RadixPass(Protocol):
 
 
 def sort_by_passes(source: KeyValueArrays, out: KeyValueArrays, prepare: Callable[[KeyValueArrays], RadixPass]) -> None:
-    """Sort unsigned keys, stably, with their values: one pass per digit, least significant first.
-
-    `source` is only read, and shares no memory with `out`, or is `out`; `prepare` makes the pass for these outputs.
-    """
+    """Sort unsigned keys, stably, with their values: one pass per digit, least significant first."""
+    # `source` is only read, and shares no memory with `out`, or is `out`; `prepare` makes the pass for these outputs.
     check_fit(source, out)
     if out.keys.size == 0:
         return

@@ -1,10 +1,6 @@
 """Merge sort of Satish, Harris and Garland (IPDPS 2009), section 5, by a user's comparison (``sampled_merge_sort.cu``).
 
-Tiles are sorted by Batcher's network; one level of merging cuts both runs of a pair at samples of both::
-
-    codes ── cut_at_samples, plan_between_cuts ──▶ parts ── merge_parts ──▶ runs twice as long
-
-It is there to read and to compare with: `merge.merge_sort` is the fast comparison sort.
+Tiles are sorted by Batcher's network; one level of merging cuts both runs of a pair at samples of both.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Blelloch's split as a radix sort of one bit per pass (``split.cu``); Satish, Harris and Garland, section 4.1.
 
-One pass per bit, least significant first::
-
-    source ── count_ones, scan ──▶ ones before each tile ── split_keys ──▶ scratch ── next bit ──▶ out ...
-
 Memory beyond input and output: one copy of keys and values, and 8 bytes per tile.
 """
 
@@ -44,8 +40,5 @@ class SplitPass:
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
-    """Sort unsigned keys, stably, with their values, as `sort_by_passes`.
-
-    This is section 4.1 of Satish, Harris, Garland, IPDPS 2009, and ``radix_sort_iter`` of Dillhoff's notes.
-    """
+    """Sort unsigned keys, stably, with their values: section 4.1, and ``radix_sort_iter`` of Dillhoff's notes."""
     sort_by_passes(source, out, SplitPass)

@@ -54,20 +54,10 @@ def main_shapes(elements: Elements) -> tuple[tuning.BlockSortShape, ...]:
     return shapes[min(tuning.MAIN_BLOCK_SORT[elements.shape], len(shapes) - 1) :]
 
 
-def one_less(items: int) -> int:
-    """Give the next smaller number of items."""
-    return items - 1
-
-
-def half(items: int) -> int:
-    """Give the next smaller number of items of tiles that are powers of two."""
-    return items // 2
-
-
-def fit(shape: Shape, shared_bytes: Callable[[Shape], int], smaller: Callable[[int], int] = one_less) -> Shape:
-    """A block, with fewer items a thread if its shared memory would not fit the device."""
+def fit(shape: Shape, shared_bytes: Callable[[Shape], int], by_halves: bool = False) -> Shape:
+    """A block, with fewer items a thread, perhaps a power of two, if its shared memory would not fit the device."""
     while shape.items > 1 and shared_bytes(shape) > shared_limit():
-        shape = replace(shape, items=smaller(shape.items))
+        shape = replace(shape, items=shape.items // 2 if by_halves else shape.items - 1)
     return shape
 
 

@@ -13,7 +13,7 @@ from ..launch.arrays import check_array, type_of_bytes
 from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
-from ..policy.limits import fit, half
+from ..policy.limits import fit
 from ..primitives.scan import exclusive_scan
 
 SOURCE = "ties/ties.cu"
@@ -24,6 +24,10 @@ WORD_BITS = cxx_constant(SOURCE, "kWordBits")
 RANKINGS = {method: f"Ranking::k{method.capitalize()}" for method in ("average", "min", "max", "dense")}
 #: Twice the rank of a key has 32 bits.
 MOST_RANKED = 1 << 31
+SCATTER_THREADS = 256
+#: C++ types of the elements of the output.
+ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
+PAIR_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,8 @@ class TieBits:
 
 
 def mark_ties(keys: Any, *, equal_nan: bool = True, length: int | None = None) -> TieBits:
-    """Find the tie groups of sorted keys, in ascending rows of `length` keys, or in one (Jacobson, FOCS 1989).
-
-    With `equal_nan`, all NaN, and NaT, are one group; else each is one.
-    """
+    """Find the tie groups of sorted keys, in ascending rows of `length` keys, or in one (Jacobson, FOCS 1989)."""
+    # With `equal_nan`, all NaN, and NaT, are one group; else each is one.
     check_array(keys, "keys")
     n, first_nan = keys.size, first_nan_code(keys.dtype)
     bits = require_cupy().empty(blocks_for(n, WORD_BITS), np.uint32)
@@ -102,17 +104,9 @@ def _counted(bits: Any, n: int) -> TieBits:
     return TieBits(bits, offsets, n)
 
 
-SCATTER_THREADS = 256
-#: C++ types of the elements of the output.
-ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
-PAIR_BYTES = 8
-
-
 def scatter_numbers(numbers: Any, positions: Any, out: Any, factor: float = 1, first: int = 0) -> None:
-    """Set ``out[positions] = numbers * factor``, for positions that are a permutation; None counts from `first`.
-
-    The output shares no memory with the inputs; `factor` is for floats.
-    """
+    """Set ``out[positions] = numbers * factor``, for positions that are a permutation; None counts from `first`."""
+    # The output shares no memory with the inputs; `factor` is for floats.
     n, element = positions.size, ELEMENTS[out.dtype.str[1:]]
     shape = tuning.SCATTER
     bits = max(n - 1, 0).bit_length() - shape.bucket_bits
@@ -132,7 +126,7 @@ def partition_pairs(numbers: Any, first: int, positions: Any, out: Any, bits: in
     cupy, shape, n = require_cupy(), tuning.SCATTER, np.uint64(positions.size)
     first_bits = bits if 1 << bits <= shape.radix else (bits + 1) // 2
     shape = replace(shape, radix=max(shape.radix, 1 << first_bits))
-    shape = fit(shape, lambda shape: shape.shared_bytes, half)
+    shape = fit(shape, lambda shape: shape.shared_bytes, by_halves=True)
     shift, last_shift = shape.bucket_bits + bits - first_bits, shape.bucket_bits
 
     def launch(kernel: str, bucket_bits: int, *arguments: Any) -> None:

@@ -113,10 +113,8 @@ def width_of(least_complement: int, greatest: int, differing: int) -> Width:
 
 
 def lay_out(widths: Sequence[Width]) -> list[list[BitField]]:
-    """Cut the bit string of all columns into words, the most significant first, all but the last of 64 bits.
-
-    Without any varying bits there are none.
-    """
+    """Cut the bit string of all columns into words, the most significant first, all but the last of 64 bits."""
+    # Without any varying bits there are none.
     words: list[list[BitField]] = [[]]
     free = WORD_BITS
     for column, width in enumerate(widths):

@@ -1,10 +1,4 @@
-"""Sorts of wide keys: several columns, compared one after the other.
-
-The columns are cut into words (``columns.py``). The first word sorts all keys by radix; each later word sorts only the
-keys that still tie::
-
-    rows of one word               64 bits      a radix argsort
-    complex128, rows of words      128 or more  a radix argsort of the first word; then the ties, if there are any
+"""Sorts of wide keys: the first word sorts all keys by radix, each later word only the keys that still tie.
 
 Radix sorts of words beat a merge sort of the wide keys, which has about 15 levels and moves 16 bytes a key in each.
 """
@@ -58,10 +52,8 @@ class Ties:
 
 
 def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
-    """Sort the small tie groups of sorted words, and list the keys of large ones, if there are any.
-
-    Keys of different `groups`, made by the earlier words, do not tie.
-    """
+    """Sort the small tie groups of sorted words, and list the keys of large ones, if there are any."""
+    # Keys of different `groups`, made by the earlier words, do not tie.
     cupy, n = require_cupy(), words.size
     word, blocks = type_of_bytes(words.itemsize), blocks_for(n, TIE_TILE)
     counts, total = cupy.empty(blocks, np.uint64), cupy.zeros(1, np.uint64)
@@ -80,11 +72,9 @@ def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
 
 
 def break_ties(columns: WideKeys, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
-    """Sort each tie group of the first word by the later words, at least one.
-
-    The columns are in input order if the resolver's elements are positions, else in theirs; `first` may be keys that
-    are ordered and tie as words do.
-    """
+    """Sort each tie group of the first word by the later words, at least one."""
+    # The columns are in input order if the resolver's elements are positions, else in theirs; `first` may be keys that
+    # are ordered and tie as words do.
     ties = resolve_ties(first, None, resolver)
     if ties is None:
         return
@@ -110,10 +100,8 @@ def break_ties(columns: WideKeys, words: Sequence[Sequence[BitField]], first: An
 def sort_within_groups(
     columns: WideKeys, fields: Sequence[BitField], positions: Any, ties: Ties
 ) -> tuple[Any, Any, Any]:
-    """Argsort keys whose groups ascend stably by (tie group, word), and give int64 order, words and groups in it.
-
-    The group numbers are the most significant part of the words if both fit 64 bits; `groups` is then None.
-    """
+    """Argsort keys whose groups ascend stably by (tie group, word), and give int64 order, words and groups in it."""
+    # The group numbers are the most significant part of the words if both fit 64 bits; `groups` is then None.
     cupy = require_cupy()
     n, fits = positions.size, ties.bits + sum(field.bits for field in fields) <= WORD_BITS
     word = columns.make_word(fields, Subset(positions, ties.groups, ties.bits) if fits else Subset(positions))

@@ -19,7 +19,7 @@ from dask_gpusort.kernels.wide import columns
 from dask_gpusort.order import Order, of_words
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
-cupy_joins = pytest.importorskip("dask_gpusort.chunk.cupy_sorts")
+cupy_sorts = pytest.importorskip("dask_gpusort.chunk.cupy_sorts")
 
 SIZES = (0, 700, 1500, 1, LSD_TILE)
 TOTAL = sum(SIZES)  # LSD passes leave out the bytes that all of so many keys share
@@ -170,7 +170,7 @@ def test_empty_chunks(device):
 def test_neighbours_in_memory_are_not_copied(device, shape):
     whole = device.array(np.arange(np.prod(shape), dtype="i4").reshape(shape))
     for chunks in (parts_of(whole), parts_of(whole)[2:4], [whole], [whole[3:4]]):
-        joined, copied = cupy_joins.concatenate_chunks(chunks)
+        joined, copied = cupy_sorts.concatenate_chunks(chunks)
         assert not copied
         assert joined.data.ptr == chunks[0].data.ptr
         assert_same_bits(joined, np.concatenate(chunks))
@@ -194,7 +194,7 @@ def test_other_chunks_are_copied(device):
         [whole[:30], whole[30:].view("f4")],
         [whole.astype("i2"), whole],
     ):
-        joined, copied = cupy_joins.concatenate_chunks(chunks)
+        joined, copied = cupy_sorts.concatenate_chunks(chunks)
         assert copied
         assert not any(np.shares_memory(joined, chunk) for chunk in chunks)
         assert_same_bits(joined, np.concatenate(chunks))
@@ -204,14 +204,14 @@ def test_rows_of_other_lengths_are_refused(device):
     # Neighbours in memory, so that one array could have them all.
     whole = device.array(np.arange(30))
     with pytest.raises(ValueError, match="dimension"):
-        cupy_joins.concatenate_chunks([whole[:10].reshape(5, 2), whole[10:].reshape(5, 4)])
+        cupy_sorts.concatenate_chunks([whole[:10].reshape(5, 2), whole[10:].reshape(5, 4)])
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
 def test_a_copy_begins_the_memory_that_is_given(device, dtype):
     array = ours.make(dtype, TOTAL, "bits")
     memory = device.empty(TOTAL, "i8")
-    joined, copied = cupy_joins.concatenate_chunks(LAYOUTS["apart"](device, array), memory)
+    joined, copied = cupy_sorts.concatenate_chunks(LAYOUTS["apart"](device, array), memory)
     assert copied
     assert joined.data.ptr == memory.data.ptr
     assert_same_bits(joined, array)
@@ -219,7 +219,7 @@ def test_a_copy_begins_the_memory_that_is_given(device, dtype):
     assert (octets[array.nbytes :] == POISON).all()
     # Neighbours stay where they are.
     memory[:] = 0
-    joined, copied = cupy_joins.concatenate_chunks(LAYOUTS["neighbours"](device, array), memory)
+    joined, copied = cupy_sorts.concatenate_chunks(LAYOUTS["neighbours"](device, array), memory)
     assert not copied
     assert not memory.any()
 
