@@ -8,8 +8,7 @@ from typing import Any
 from ..arguments import check_weighted_method, checked_axes, checked_strategy, checked_weights, refuse_in_place
 from ..array_arguments import checked_array
 from ..graph.explain import explained
-from ..graph.select.statistics import build_statistic
-from ..graph.select.weighted import build_weighted
+from ..graph.select.statistics import build_statistic, build_weighted
 from ..table.quantiles import Statistic
 
 Axes = int | Sequence[int] | None

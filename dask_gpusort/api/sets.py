@@ -9,9 +9,16 @@ import numpy as np
 from ..arguments import axis_or_none
 from ..array_arguments import checked_array, checked_sides
 from ..graph.explain import explained
-from ..graph.sets.distinct import Unique, build_nunique, build_unique
-from ..graph.sets.pairs import build_common, build_difference, build_set, build_union
-from ..graph.sets.subarrays import build_unique_subarrays
+from ..graph.sets.distinct import (
+    Unique,
+    build_common,
+    build_difference,
+    build_nunique,
+    build_set,
+    build_union,
+    build_unique,
+    build_unique_subarrays,
+)
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.

@@ -1,4 +1,4 @@
-"""Builders of Dask graphs, one file a stage: the only package that knows Dask's tasks."""
+"""Builders of Dask graphs: the only package that knows Dask's tasks."""
 
 from importlib.metadata import version
 

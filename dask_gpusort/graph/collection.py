@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -105,7 +105,10 @@ def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Out
     """Make the output arrays of one recipe; `outputs` are in the order of the finished groups' arrays."""
     if not da.array_expr_enabled():
         return _new_graphs(recipe, inputs, outputs, prefix)
-    return tuple(_new_expression(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))
+    return tuple(
+        new_collection(SortedExpr(recipe, output, which, prefix, *(array.expr for array in inputs)))
+        for which, output in enumerate(outputs)
+    )
 
 
 def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
@@ -153,8 +156,37 @@ def _both(stages: Build, output: Build) -> Mapping[Key, Any]:
     }
 
 
-def _new_expression(recipe: ArrayRecipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
-    # Only newer versions of Dask have these classes, and only if query planning is on when dask.array is imported.
-    from .expression import SortedExpr
+if da.array_expr_enabled():
+    from ._dask import ArrayExpr
 
-    return new_collection(SortedExpr(recipe, output, which, prefix, *(array.expr for array in inputs)))
+    class SortedExpr(ArrayExpr):
+        """One output array of a sort; the operands after the parameters are the input arrays."""
+
+        _parameters = ["recipe", "output", "which", "prefix"]  # noqa: RUF012 - the base class declares it so
+
+        @property
+        def args(self) -> list[Any]:
+            return self.operands[len(self._parameters) :]
+
+        @cached_property
+        def _recipe(self) -> ArrayRecipe:
+            """The recipe with the inputs' present names: the optimiser renames them."""
+            recipe: ArrayRecipe = self.operand("recipe")
+            return replace(recipe, names=tuple(array._name for array in self.args))
+
+        @cached_property
+        def _name(self) -> str:
+            return output_name(self.operand("prefix"), self._recipe.token, self.operand("which"), self.chunks)
+
+        @cached_property
+        def _meta(self) -> Any:
+            return self.operand("output").meta
+
+        @cached_property
+        def chunks(self) -> tuple[tuple[float, ...], ...]:
+            found: tuple[tuple[float, ...], ...] = self.operand("output").chunks
+            return found
+
+        def _layer(self) -> dict[Any, Any]:
+            output = self._recipe.output(self._name, self.operand("which"), self.chunks)
+            return {**self._recipe.stages(), **output}

@@ -7,11 +7,14 @@ import warnings
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 from ..config import setting
 from ..plan import Exchange
 from .runtime import ONE_PROCESS, Kind, Runtime
+from .tasks import ArrayRecipe
+
+R = TypeVar("R", bound=ArrayRecipe)
 
 
 def choose_exchange(
@@ -101,6 +104,13 @@ def keeps_runs(runtime: Runtime) -> bool:
     wanted = asked if asked in ("auto", "runs") else "tasks"
     chosen = choose_exchange(wanted, runtime.kind, runtime.library)
     return install_or_else(chosen, wanted, runtime.client)[0] == "runs"
+
+
+def recipe_class(recipe: type[R], kept: bool) -> type[R]:
+    """Give a class of recipes, or if workers keep what moves, its subclass in `runs.rows`."""
+    # Imported here, because it imports distributed.
+    found: type[R] = getattr(import_module(".runs.rows", __package__), f"Kept{recipe.__name__}") if kept else recipe
+    return found
 
 
 def send_at_once(client: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -55,6 +55,24 @@ def checked_chunk(
         f"{what} has dtype {block.dtype} where its array says {dtype}: give map_blocks the true dtype= and "
         f"meta=, or let its function return chunk.astype({str(dtype)!r})"
     )
+
+
+def checked_shape(block: Any, number: int, dtype: np.dtype[Any], shape: Sequence[Size]) -> Any:
+    """Check a chunk of some number against its array's dtype and its chunk sizes, nan where unknown, and give it."""
+    checked_chunk(block, dtype, f"chunk {number} of the input", ndim=len(shape))
+    for size, expected in zip(block.shape, shape, strict=True):
+        if size != expected and not math.isnan(expected):
+            raise wrong_size(f"chunk {number} of the input has shape {block.shape}, {size} elements", expected)
+    return block
+
+
+def checked_lanes(block: Any, dtype: np.dtype[Any] | None, lengths: Mapping[int, float]) -> Any:
+    """Check a chunk, and that its lanes have the lengths of its array's along some axes, if these are known."""
+    checked_chunk(block, dtype)
+    for axis, length in lengths.items():
+        if block.shape[axis] != length and not math.isnan(length):
+            raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
+    return block
 
 
 def declared_chunk(block: Any, dtype: np.dtype[Any], ndim: int, block_id: tuple[int, ...] | None = None) -> Any:

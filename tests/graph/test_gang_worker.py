@@ -25,7 +25,7 @@ member = pytest.importorskip("dask_gpusort.graph.gang.member")
 safe_sizeof = pytest.importorskip("distributed.sizeof").safe_sizeof
 OFFLOAD_THRESHOLD = pytest.importorskip("distributed.comm.utils").OFFLOAD_THRESHOLD
 tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
-worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.worker_plugin")
+worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.member")
 
 SHARD = Run(np.arange(3))
 

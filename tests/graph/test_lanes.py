@@ -17,7 +17,7 @@ from support.sorting import check_sizes, computed
 from support.statistics import statistics_of, without_extremes
 
 from dask_gpusort.graph import runtime
-from dask_gpusort.graph.rechunk import chunk_limit, whole_axes
+from dask_gpusort.graph.inputs import chunk_limit, whole_axes
 from dask_gpusort.graph.select import statistics as build
 from dask_gpusort.graph.select.statistics import reduce_blocks
 from dask_gpusort.plan.terms import Workers

@@ -13,7 +13,7 @@ from support import positions as ours_at
 
 import dask_gpusort
 from dask_gpusort.graph.input_checks import DeclaredChunk
-from dask_gpusort.graph.positions.requests import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
+from dask_gpusort.graph.positions.exchange import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
 
 
 def declared(*blocks):

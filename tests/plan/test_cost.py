@@ -10,9 +10,8 @@ import pytest
 from dask_gpusort.cost import cost_of, describe
 from dask_gpusort.graph.in_one_task import InOneTask
 from dask_gpusort.graph.sort.finish import Finish
-from dask_gpusort.graph.sort.joined import JoinedSort
 from dask_gpusort.graph.sort.local import LocalSort
-from dask_gpusort.graph.sort.recipe import SortRecipe
+from dask_gpusort.graph.sort.recipe import JoinedSort, SortRecipe
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES

@@ -9,8 +9,7 @@ import pytest
 from support.peaks import peak_of
 
 from dask_gpusort.graph.input_checks import declared_chunks
-from dask_gpusort.graph.search.lookup import look_up_bundle
-from dask_gpusort.graph.search.question import Question, join_keys
+from dask_gpusort.graph.search.lookup import Question, join_keys, look_up_bundle
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.memory import host_bytes

@@ -161,9 +161,9 @@ def test_inner_folders_do_not_import_dask(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_only_the_gang_the_kept_runs_and_the_plugins_import_distributed(path):
+def test_only_the_gang_the_runs_and_the_plugins_import_distributed(path):
     outside = {"gang", "runs"}.isdisjoint(path.parts)
-    if outside and not path.name.startswith(("kept_", "scheduler_plugins", "_distributed")):
+    if outside and not path.name.startswith(("scheduler_plugins", "_distributed")):
         assert "distributed" not in theirs(path)
 
 
@@ -288,57 +288,3 @@ def test_what_plugins_use_of_distributed_is_looked_for_first(path):
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in OF_DISTRIBUTED
     }
     assert used <= wanted | {*ours._OF_A_SCHEDULER, *ours._OF_A_WORKER}
-
-
-PUBLIC = [
-    "argpartition",
-    "argsort",
-    "argtopk",
-    "cluster",
-    "explain",
-    "explain_isin",
-    "explain_quantile",
-    "explain_rank",
-    "explain_searchsorted",
-    "explain_take",
-    "explain_take_along_axis",
-    "explain_unique",
-    "intersect1d",
-    "is_sorted",
-    "isin",
-    "lexsort",
-    "median",
-    "merge_sorted",
-    "nanmedian",
-    "nanpercentile",
-    "nanquantile",
-    "nunique",
-    "partition",
-    "percentile",
-    "put_along_axis",
-    "quantile",
-    "rank",
-    "register",
-    "searchsorted",
-    "setdiff1d",
-    "setxor1d",
-    "sort",
-    "sort_by_key",
-    "take",
-    "take_along_axis",
-    "topk",
-    "union1d",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "unregister",
-    "warm_up",
-]
-
-
-def test_public_names():
-    assert sorted(dask_gpusort.__all__) == PUBLIC
-    for name in dask_gpusort.__all__:
-        assert getattr(dask_gpusort, name).__doc__

@@ -36,8 +36,7 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 
 ===================  ================================================================================
 `tasks`              the graph, what a member does, and what it makes, filled group by group
-`member`             a member's side of the conversation, on a worker's thread
-`worker_plugin`      passes messages to the members of a worker, and keeps what the communicators share
+`member`             a member's side of the conversation, on a worker's thread, and the plugin that passes messages
 `communicator`       how shards move: the protocol, and its implementation over the workers' own comms
 `coordinator`        which gang runs when: pure bookkeeping, without a cluster
 `assignment`         where members run, and when a gang begins

@@ -24,7 +24,7 @@ from dask.typing import Key
 
 from .._distributed import monotonic
 from ..placement import Placement, gpu_workers
-from .worker_plugin import NAME
+from .member import NAME
 
 #: Gangs of one kind that gather on a worker: one exchanges while the next one sorts.
 MOST_GATHERING = 2

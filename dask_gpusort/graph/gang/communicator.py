@@ -90,7 +90,7 @@ class KeptCommunicator(Protocol):
 class Maker(Protocol):
     """Make communicators of workers that have a GPU each, and keep them for later gangs of the same workers."""
 
-    # A worker whose `worker_plugin.GangWorkerPlugin.maker` is not None offers to make one with every member that it
+    # A worker whose `member.GangWorkerPlugin.maker` is not None offers to make one with every member that it
     # runs.
 
     def offer(self) -> bytes | None:

@@ -21,9 +21,8 @@ from .._distributed import (
 from ..placement import changes_status, gpu_workers
 from .assignment import Assignment
 from .coordinator import PROGRESS, Attempt, Gang, Gangs, Member, Message
-from .member import EXCHANGED, READY, GangSpec
+from .member import EXCHANGED, NAME, READY, GangSpec, GangWorkerPlugin
 from .tasks import GangTask
-from .worker_plugin import NAME, GangWorkerPlugin
 
 #: The client that wants members which must run again, though nobody else needs their results.
 CLIENT = "gpusort-gang"

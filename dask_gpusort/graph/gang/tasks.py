@@ -16,11 +16,11 @@ from ...plan import Plan
 from .. import serialization
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
-from ..bounds import Bounds, fingerprint
 from ..input_checks import changed_run
 from ..sort.by_tasks import Bundle, Sources, pieces_in_order, scan, sort_bundle, take_shard, take_summaries
 from ..sort.finish import Finish, GroupRef
 from ..sort.local import LocalSort, RunSource, chunk_arrays
+from ..sort.scan import Bounds, fingerprint
 from ..tasks import Tasks
 from .communicator import ExchangePiece
 from .coordinator import DIGEST_BYTES

@@ -11,16 +11,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
 from tlz import concat
 
 from ...chunk import complete, ops_for
 from .._dask import flatten
 from ..in_one_task import make_whole
-from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
-from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
-from ..sort.rows import check_length, equal_chunks
+from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes
+from ..inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..tasks import Chunks
 
 
@@ -30,8 +28,7 @@ def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, len
     chunks = [checked_chunk(each, None) for each in flatten([block])]
     # Dask leaves the chunks of an empty array as they are.
     block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
-    check_length(block, axis, length)
-    ops = ops_for(block)
+    ops = ops_for(checked_lanes(block, None, {axis: length}))
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
 
 
@@ -45,7 +42,7 @@ def put_block(
     chunks = [checked_chunk(block, None) for block in flatten([blocks])]
     ops = ops_for(chunks[0])
     whole = ops.concatenate_along(chunks, axis)
-    check_length(whole, axis, length)
+    checked_lanes(whole, None, {axis: length})
     numbers, written = list(flatten([indices])), list(flatten([values]))
     # One value for all indices of a lane is in one chunk.
     for positions, some in zip(numbers, written * len(numbers) if len(written) == 1 else written, strict=True):
@@ -103,7 +100,7 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
     values = _align(values, {**{dim: own for dim, own in lanes.items() if values.shape[dim] != 1}, **along})
     dims, count = tuple(range(array.ndim)), array.ndim
     written = tuple(count + 1 + dim if dim == axis or dim in shared else dim for dim in dims)
-    found = da.blockwise(
+    found = blockwise(
         put_block,
         dims,
         array,
@@ -112,8 +109,6 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
         *_declared("the values", values, written),
         new_axes={axis: (array.shape[axis],)},
         adjust_chunks={dim: sizes for dim, sizes in enumerate(array.chunks) if dim != axis},
-        concatenate=False,
-        align_arrays=False,
         token="put-along",
         dtype=array.dtype,
         meta=array._meta,
@@ -124,13 +119,11 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
 
 
 def _take(array: Any, dims: Sequence[int], inputs: Sequence[Any], chunks: Chunks, axis: int, mode: str | None) -> Any:
-    return da.blockwise(
+    return blockwise(
         take_block,
         dims,
         *inputs,
         adjust_chunks=dict(zip(dims, chunks, strict=True)),
-        concatenate=False,
-        align_arrays=False,
         token="take",
         dtype=array.dtype,
         meta=np.empty_like(array._meta, shape=(0,) * len(dims)),
@@ -197,15 +190,13 @@ def _align(array: Any, chunks: dict[int, Any]) -> Any:
 
 def spread_along(values: Any, indices: Any) -> Any:
     """One value, in an array of one dimension, as an array like the indices."""
-    return da.blockwise(
+    return blockwise(
         spread_block,
         (0,),
         indices,
         (0,),
         values,
         (1,),
-        concatenate=False,
-        align_arrays=False,
         token="spread",
         dtype=values.dtype,
         meta=values._meta,

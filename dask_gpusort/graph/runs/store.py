@@ -1,7 +1,7 @@
 """The runs that a worker keeps, in memory while its share of that lasts and in files behind it, and slices of them.
 
-Linux has memory with a path: other processes of the user read slices of a run there as they do from a file. Messages
-take several times as long.
+Who writes a run and who reads a slice of it agree here on where its bytes are. Linux has memory with a path: other
+processes of the user read slices of a run there as they do from a file. Messages take several times as long.
 """
 
 from __future__ import annotations

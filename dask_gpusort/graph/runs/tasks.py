@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,11 @@ from ...order import Order
 from ...plan import Plan
 from ...table import Boundaries, Cuts, IntArray, RankSummary
 from .._dask import List, Task
-from ..bounds import Bounds, bound_cuts
 from ..input_checks import changed_run
 from ..sort.by_tasks import Sources
 from ..sort.finish import Finish
 from ..sort.local import LocalSort, RunSource, chunk_arrays, sorted_run
-from ..sort.scan import boundary_ranks, checked_sizes, find_cuts
+from ..sort.scan import Bounds, bound_cuts, boundary_ranks, checked_sizes, find_cuts
 from ..sort.scatter import Piece
 from ..tasks import Tasks
 from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_slices
@@ -114,12 +114,6 @@ def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
     return (keys.view(order.dtype),) if alone and order.coded and keys.dtype.itemsize == order.dtype.itemsize else ()
 
 
-def merge_as_chunk(kept: ListedRuns, group: int, finish: Finish) -> Any:
-    """Task: finish a group that is one chunk of the only output array."""
-    (chunk,) = merge_group(kept, group, finish)
-    return chunk
-
-
 def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()) -> None:
     """Add all stages, as `by_tasks.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
     runs, local, keys = sources
@@ -145,4 +139,4 @@ def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, di
 def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
     """Add the output chunks that are one group each, as `by_tasks.direct_outputs`."""
     for group, key in keys.items():
-        tasks.put(key, merge_as_chunk, tasks.ref("sort-list", 0), group, finish)
+        tasks.put(key, getitem, Task(None, merge_group, tasks.ref("sort-list", 0), group, finish), 0)

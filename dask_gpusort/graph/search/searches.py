@@ -23,14 +23,13 @@ from ...plan.search import (
     make_search_plan,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs
+from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
 from ..inputs import concatenated_dtype, flatten
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Keys, Options
-from .lookup import Lookup
-from .question import Question
+from .lookup import Lookup, Question
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
 #: all: the set is an array of bool.
@@ -98,7 +97,7 @@ def _most_values(array: Any, test: Any, by_values: bool | None) -> float:
 def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, sorter: Any = None) -> Any:
     Options().check(Keys(needles.astype(question.order.dtype), question.order))
     inputs = [keys, needles, *(() if sorter is None else (sorter,))]
-    lookup = Lookup(
+    lookup = recipe_class(Lookup, plan.kept)(
         plan=plan,
         question=question if plan.joined else replace(question, most_values=0, joined=False),
         names=tuple(array.name for array in inputs),
@@ -129,10 +128,6 @@ def _plan(
     return plan
 
 
-def _sizes(array: Any) -> list[Size]:
-    """Elements of each chunk in C order."""
-    return [math.prod(sizes) for sizes in product(*array.chunks)]
-
-
 def _bytes(array: Any) -> tuple[Size, ...]:
-    return tuple(size * array.dtype.itemsize for size in _sizes(array))
+    """Bytes of each chunk in C order."""
+    return tuple(math.prod(sizes) * array.dtype.itemsize for sizes in product(*array.chunks))

@@ -21,19 +21,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-import dask.array as da
 import numpy as np
 
 from ...chunk import ops_for
 from ...plan.select import Partition, choose_partition
 from ...table import Ranks
-from ..input_checks import checked_chunk, only_chunk
-from ..inputs import flatten
-from ..rechunk import rechunk_checked
+from ..input_checks import checked_chunk, checked_lanes, only_chunk
+from ..inputs import blockwise, flatten, rechunk_checked
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Options
-from ..sort.rows import check_length
 from .statistics import is_held, lanes_of, plan_statistic, select_by_samples, whole_lanes
 
 Want = Literal["keys", "positions"]
@@ -46,8 +43,7 @@ def partition_block(
     block: Any, expected: np.dtype[Any], want: Want, kth: Sequence[int], axis: int, length: float
 ) -> Any:
     """Task: partition the rows of one NumPy chunk."""
-    checked_chunk(block, expected)
-    check_length(block, axis, length)
+    checked_lanes(block, expected, {axis: length})
     return (np.partition if want == "keys" else np.argpartition)(block, np.array(kth, np.intp), axis=axis)
 
 
@@ -109,7 +105,7 @@ def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
     plan = plan_statistic(array, ranks, (axis,), "samples")
     cuts = select_by_samples(array, ranks, (axis,), False, plan)
     dims = tuple(range(1, array.ndim + 1))
-    return da.blockwise(
+    return blockwise(
         bucket_block,
         dims,
         array,
@@ -118,8 +114,6 @@ def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
         (0, *dims[:axis], *dims[axis + 1 :]),
         axis=axis,
         expected=array.dtype,
-        concatenate=False,
-        align_arrays=False,
         token="partition-bucket",
         dtype=np.uint8,
         meta=np.empty_like(array._meta, dtype=np.uint8),

@@ -16,6 +16,9 @@ of both passes have different keys, so no chunk waits in memory for the other pa
 depend on the first brackets, so that none runs early. What the chunks give is then gathered a few at a time, by
 ``select-gather``. If one task needed all of it, and chunks shared what they are made of (overlaps, a rechunk), Dask
 would order the tasks so that much of the source is in memory at once.
+
+Chunks that share one memory are in one task, ``select-join``: steps from task to task, and from the host to the device
+for each chunk, would take longer than the reads.
 """
 
 from __future__ import annotations
@@ -32,12 +35,13 @@ from dask.tokenize import tokenize
 from dask.typing import Key
 from tlz import concat, partition_all
 
-from ...chunk import ops_for
+from ...chunk import complete, ops_for
 from ...plan.select import SelectPlan
 from ...table import selection
 from ...table.quantiles import Ranks, Statistic
 from .._dask import List, Task, TaskRef
-from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..in_one_task import assemble, chunk_starts
+from ..input_checks import changed_source, checked_chunk, checked_shape
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: Lists that one task gathers. With 16 or 32 Dask keeps more chunks in memory.
@@ -91,20 +95,11 @@ def _sample(keys: Any, number: int, keys_per_stratum: float) -> Any:
     return ops_for(keys).sample(keys, selection.draw_positions(len(keys), keys_per_stratum, number))
 
 
-def check_chunk(chunk: Any, number: int, dtype: np.dtype[Any], shape: Sequence[float]) -> Any:
-    """The chunk, after checking it against its array's dtype and chunk sizes."""
-    checked_chunk(chunk, dtype, f"chunk {number} of the input", ndim=len(shape))
-    for size, expected in zip(chunk.shape, shape, strict=True):
-        if size != expected and not math.isnan(expected):
-            raise wrong_size(f"chunk {number} of the input has shape {chunk.shape}, {size} elements", expected)
-    return chunk
-
-
 def draw_chunk(
     chunk: Any, number: int, axes: Sequence[int], keys_per_stratum: float, dtype: np.dtype[Any], shape: Sequence[float]
 ) -> list[Drawn]:
     """Task: a sample of each lane of a chunk."""
-    return draw(check_chunk(chunk, number, dtype, shape), number, axes, keys_per_stratum)
+    return draw(checked_shape(chunk, number, dtype, shape), number, axes, keys_per_stratum)
 
 
 def gather(lists: Sequence[Sequence[Any]]) -> list[Any]:
@@ -354,3 +349,71 @@ class Selection(ArrayRecipe):
                 tasks.add(f"select-extract-{level}", (*group, number), extract, part, searches, self.axes)
                 for number, part in enumerate(parts)
             ]
+
+
+@dataclass(frozen=True)
+class JoinedLanes:
+    """Find a statistic of lanes whose chunks are joined: a function that can be pickled."""
+
+    statistic: Statistic
+    axes: tuple[int, ...]  # the reduced dimensions
+    dtype: np.dtype[Any]  # of the source
+    keepdims: bool  # whether the reduced dimensions are kept, with size 1
+    searches: bool  # whether lanes are searched one by one, by samples
+
+    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any]:
+        """Task: find the statistic of each lane of some chunks, with the dimensions of `q`, then those that are kept.
+
+        `chunks` are in C order, one along the kept dimensions; `sizes` are theirs in each dimension, nan where unknown.
+        """
+        for number, chunk in enumerate(chunks):
+            checked_chunk(chunk, self.dtype, f"chunk {number} of the input", ndim=len(sizes))
+        starts, ops = chunk_starts([chunk.shape for chunk in chunks], sizes), ops_for(chunks[0])
+        if not self.searches:
+            # Lanes along the first dimensions are columns, along other ones rows.
+            fastest = len(sizes) - 1 if self.axes[0] == 0 else self.axes[-1]
+            whole = assemble(chunks, starts, fastest)
+            return (complete(ops.reduce_lanes(whole, self.statistic, self.axes, self.keepdims)),)
+        lanes = zip(*(lanes_of(chunk, self.axes) for chunk in chunks), strict=True)
+        found = result_of([search(parts, self.statistic) for parts in lanes], self.statistic)
+        shape = [1 if dim in self.axes else int(ends[-1]) for dim, ends in enumerate(starts)]
+        kept = [size for dim, size in enumerate(shape) if self.keepdims or dim not in self.axes]
+        return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
+
+
+def search(parts: Sequence[Any], statistic: Statistic) -> selection.Search:
+    """Find the keys at the ranks that a statistic wants of one lane, from parts in any order, shape (n,) each."""
+    # All ranks are found, or none is left if NaN make them needless.
+    ops, size = ops_for(parts[0]), sum(map(len, parts))
+    skipped = sum(map(ops.count_nans, parts)) if statistic.skip_nan else 0
+    # Of no keys, no rank is wanted.
+    ranks = np.unique(statistic.ranks(np.array(size - skipped)))[: size - skipped]
+    wanted = selection.begin(size - skipped, skipped, ranks, parts[0].dtype)
+    stratum = selection.stratum_of(size, math.prod(statistic.shape))
+    while stratum > 1:
+        found = _search_brackets(parts, wanted, statistic.skip_nan, stratum)
+        if found is not None:
+            return found
+        stratum //= 8  # a bracket missed its rank
+    keys = ops.keys_at(parts, ranks)
+    missing = 0 if statistic.skip_nan else sum(map(ops.count_nans, parts))
+    return replace(wanted, found=keys, nans=skipped + missing)
+
+
+def _search_brackets(
+    parts: Sequence[Any], wanted: selection.Search, skip_nan: bool, stratum: int
+) -> selection.Search | None:
+    """The same by brackets from one sample of each stratum; None if a bracket misses its rank."""
+    ops = ops_for(parts[0])
+    sample = ops.draw(parts, stratum)
+    ends = selection.sampled_ranks(wanted, len(sample), stratum, selection.REPAIRED_MISSES)
+    # The keys behind the last whole stratum are not drawn: they move a rank by one sample at most.
+    searched = enclose(wanted, [sample], ends + np.array([[-1], [1]]))
+    counts, inside, nans = ops.extract_all(parts, searched.low, searched.high)
+    if nans and not skip_nan:
+        return selection.begin(wanted.size, nans, wanted.ranks[:0], wanted.found.dtype)
+    try:
+        resolved = selection.resolve(searched, counts)
+    except LookupError:
+        return None
+    return replace(resolved, found=selection.finish(resolved, ops.keys_at([inside], resolved.left)))

@@ -1,6 +1,18 @@
-"""From checked arguments to the array of an order statistic, by the strategy of its plan.
+r"""From checked arguments to the array of an order statistic, by the strategy of its plan.
 
 Lanes that are whole in their chunks, or are made so by a rechunk in bounded memory, are reduced chunk by chunk here.
+
+A weighted quantile is the smallest key of a lane up to which there is a share of the weight. Lanes that are whole in
+their chunks, or fit one, are sorted there. Long lanes in several chunks are sorted by the keys, with the weights as
+companions::
+
+    sorted keys, weights      sorted keys, weights
+        |      \                  /      |
+        |     weigh-part    weigh-part   |        the weight of each chunk
+        |              \    /            |
+    pick-part <------- all sums -----> pick-part  the keys at the quantiles, if they are in this chunk
+             \                        /
+              '----> pick-keys <-----'            the first of them
 """
 
 from __future__ import annotations
@@ -13,21 +25,23 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.highlevelgraph import HighLevelGraph
+from tlz import concat
 
-from ...chunk import complete, ops_for
+from ...chunk import complete, library_of, ops_for
+from ...chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
 from ...config import setting
 from ...plan.select import LANES_BYTES, Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
-from ...table.quantiles import Ranks, Statistic
+from ...table import Ranks, Statistic
 from ..collection import Output, StageLayer, new_arrays
 from ..copies import read_again
 from ..explain import note
 from ..in_one_task import InOneTask
-from ..input_checks import checked_chunk, only_chunk
-from ..rechunk import chunk_limit, largest_chunk, rechunk, whole_axes
+from ..input_checks import checked_chunk, checked_lanes, only_chunk
+from ..inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..runtime import Runtime, chunk_library
-from ..sort.rows import check_length
-from .joined_lanes import JoinedLanes
-from .samples import Selection
+from ..sort.build import build_sort
+from ..sort.request import Options
+from .samples import JoinedLanes, Selection
 
 #: The message of an array whose lanes cannot be made whole.
 UNKNOWN_LANES = "a has chunks of unknown sizes, and several along the axis: call a.compute_chunk_sizes() first"
@@ -139,10 +153,7 @@ def reduce_block(
     block: Any, statistic: Statistic, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
 ) -> Any:
     """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
-    block = only_chunk(block)
-    checked_chunk(block, expected)
-    for axis, length in lengths.items():
-        check_length(block, axis, length)
+    block = checked_lanes(only_chunk(block), expected, lengths)
     return complete(ops_for(block).reduce_lanes(block, statistic, tuple(lengths), keepdims))
 
 
@@ -153,28 +164,30 @@ def reduce_blocks(
 
     A chunk made of several has `limit` bytes at most, unless these or a lane are larger.
     """
-    dtype = statistic.dtype_of(array.dtype)
-    lanes = whole_lanes(array, axes, limit)
-    first = len(statistic.shape)
-    kept = [first + axis for axis in range(array.ndim) if keepdims or axis not in axes]
-    indices = (*range(first), *kept)
-    meta = np.empty_like(array._meta, shape=(0,) * len(indices), dtype=dtype)
-    return da.blockwise(
-        reduce_block,
+    return _reduced(reduce_block, [whole_lanes(array, axes, limit)], statistic, axes, keepdims, token="reduce-lanes")
+
+
+def _reduced(
+    function: Any, lanes: Sequence[Any], statistic: Statistic, axes: Sequence[int], keepdims: bool, token: str
+) -> Any:
+    """What a task makes of chunks of whole lanes, and of those of other arrays beside them."""
+    keys, first = lanes[0], len(statistic.shape)
+    kept = [first + axis for axis in range(keys.ndim) if keepdims or axis not in axes]
+    indices, dims = (*range(first), *kept), tuple(range(first, first + keys.ndim))
+    dtype = statistic.dtype_of(keys.dtype)
+    return blockwise(
+        function,
         indices,
-        lanes,
-        tuple(range(first, first + array.ndim)),
+        *concat((array, dims) for array in lanes),
         statistic=statistic,
-        expected=lanes.dtype,
-        lengths={axis: lanes.shape[axis] for axis in sorted(axes)},
+        expected=keys.dtype,
+        lengths={axis: keys.shape[axis] for axis in sorted(axes)},
         keepdims=keepdims,
         new_axes=dict(enumerate(statistic.shape)),
         adjust_chunks={first + axis: 1 for axis in axes} if keepdims else None,
-        concatenate=False,
-        align_arrays=False,
-        token="reduce-lanes",
+        token=token,
         dtype=dtype,
-        meta=meta,
+        meta=np.empty_like(keys._meta, shape=(0,) * len(indices), dtype=dtype),
     )
 
 
@@ -187,3 +200,131 @@ def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> 
         raise ValueError(UNKNOWN_LANES)
     most = min(chunk_limit(array), max(limit, largest_chunk(array)))
     return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, most), most)
+
+
+def reduce_weighted_block(
+    block: Any,
+    weights: Any,
+    statistic: Statistic,
+    expected: np.dtype[Any],
+    lengths: dict[int, float],
+    keepdims: bool,
+) -> Any:
+    """Task: the weighted quantiles of each lane of one chunk, along the axes that have `lengths`."""
+    block = checked_lanes(only_chunk(block), expected, lengths)
+    weights = checked_chunk(only_chunk(weights), None, "a chunk of the weights")
+    return complete(reduce_weighted_lanes(block, weights, statistic, tuple(lengths), keepdims))
+
+
+def weigh_part(keys: Any, weights: Any, statistic: Statistic) -> Any:
+    """Task: the weight of one chunk of each sorted lane."""
+    check_weights(weights)
+    return complete(sum_weights(keys, weights, statistic))
+
+
+def pick_part(keys: Any, weights: Any, sums: Any, part: Any, statistic: Statistic) -> np.ndarray:
+    """Task: find the quantiles whose ranks fall into this chunk, boxed in an array of one object."""
+    found = np.empty((1,) * keys.ndim, object)
+    found[...] = complete(pick_keys(keys, weights, only_chunk(sums), int(part[0]), statistic))
+    return found
+
+
+def pick_first(parts: list[Any], statistic: Statistic) -> Any:
+    """Task: the quantiles of some lanes from what all their chunks know."""
+    known: list[Picked] = [part.item() for part in parts]
+    found = combine_picked(known, statistic)
+    return complete(found.reshape((*statistic.shape, *found.shape[1:])))
+
+
+def build_weighted(
+    array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str
+) -> Any:
+    """Build quantiles of the method "inverted_cdf" by weights, of size one where they are the same for a whole axis."""
+    if library_of(weights._meta) != library_of(array._meta):
+        raise TypeError(
+            f"keys of {library_of(array._meta)} chunks and weights of {library_of(weights._meta)} chunks: move one of "
+            "them, with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
+        )
+    statistic.dtype_of(array.dtype)
+    plan = plan_statistic(array, statistic, axes, strategy)
+    if plan.searches and plan.lanes.chunks > 1 and array.size:
+        found = _by_sort(array, weights, statistic, axes)
+        first = (slice(None),) * len(statistic.shape)
+        kept = tuple(None if axis in axes else slice(None) for axis in range(array.ndim))
+        return found[first + kept] if keepdims else found
+    # A chunk of lanes comes with its weights.
+    share = array.dtype.itemsize / (array.dtype.itemsize + weights.dtype.itemsize)
+    lanes = whole_lanes(array, axes, share * plan.lanes_bytes)
+    both = [lanes, _in_chunks_of(lanes, weights)]
+    return _reduced(reduce_weighted_block, both, statistic, axes, keepdims, token="reduce-weighted")
+
+
+def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...]) -> Any:
+    """Quantiles of lanes in several chunks, without the reduced axes."""
+    weights = _in_chunks_of(array, weights)
+    if weights.shape != array.shape:
+        weights = da.broadcast_to(weights, array.shape, chunks=array.chunks)
+    keys, weights = build_sort(
+        Options(), "both", _one_axis(array, axes), (_one_axis(weights, axes),), array.ndim - len(axes)
+    )
+    lane = keys.ndim - 1
+    dims, parts = tuple(range(keys.ndim)), keys.numblocks[lane]
+    sums = blockwise(
+        weigh_part,
+        dims,
+        keys,
+        dims,
+        weights,
+        dims,
+        statistic=statistic,
+        adjust_chunks={lane: 1},
+        token="weigh-part",
+        meta=np.empty_like(weights._meta, dtype=np.float64),
+    )
+    known = blockwise(
+        pick_part,
+        dims,
+        keys,
+        dims,
+        weights,
+        dims,
+        sums.rechunk({lane: -1}),
+        (*dims[:-1], keys.ndim),
+        da.arange(parts, chunks=1),
+        (lane,),
+        statistic=statistic,
+        token="pick-part",
+        meta=np.empty((0,) * keys.ndim, object),
+    )
+    first = len(statistic.shape)
+    dtype = statistic.dtype_of(array.dtype)
+    indices = tuple(range(first + lane))
+    return blockwise(
+        pick_first,
+        indices,
+        known,
+        tuple(range(first, first + keys.ndim)),
+        statistic=statistic,
+        new_axes=dict(enumerate(statistic.shape)),
+        token="pick-keys",
+        dtype=dtype,
+        meta=np.empty_like(array._meta, shape=(0,) * len(indices), dtype=dtype),
+    )
+
+
+def _in_chunks_of(array: Any, weights: Any) -> Any:
+    """The weights in an array's chunks, or one chunk along the dimensions in which they are the same."""
+    sizes = zip(array.chunks, array.shape, weights.shape, strict=True)
+    return rechunk(weights, tuple(chunks if length == size else (1,) for chunks, length, size in sizes))
+
+
+def _one_axis(array: Any, axes: tuple[int, ...]) -> Any:
+    """The array with the reduced axes last and merged, chunk by chunk: the order in a lane has no effect."""
+    kept = [dim for dim in range(array.ndim) if dim not in axes]
+    # Dask merges neither empty chunks nor axes of size one.
+    whole = rechunk(array, tuple(tuple(filter(None, sizes)) for sizes in array.chunks))
+    long = [axis for axis in axes if array.shape[axis] > 1] or axes[:1]
+    moved = whole.transpose((*kept, *axes))[(..., *(slice(None) if axis in long else 0 for axis in axes))]
+    if len(long) == 1:
+        return moved
+    return da.reshape_blockwise(moved, (*moved.shape[: len(kept)], math.prod(array.shape[axis] for axis in long)))

@@ -51,10 +51,10 @@ MOST_MERGED = 32
 
 @dataclass(frozen=True)
 class Wanted:
-    """Say what tasks select, with the terms of `Top`."""
+    """Say what tasks select."""
 
-    order: Order
-    count: int
+    order: Order  # the first keys in this order are selected
+    count: int  # how many of each row
     axis: int
     length: Size  # keys of a row, nan if unknown
 
@@ -63,23 +63,17 @@ class Wanted:
 class Top(ArrayRecipe):
     """Hold all that the tasks of one selection are made from."""
 
-    order: Order  # the first keys in this order are selected
-    count: int  # how many of each row
-    axis: int
+    wanted: Wanted
     names: tuple[str, ...]  # of the input arrays, keys first, all with the same chunks
     chunks: Chunks  # sizes in each dimension of the keys, nan where unknown
     extra_dims: tuple[int, ...]  # further dimensions of each input, one chunk each
     fan_in: int  # most candidates of chunks that one task merges, at least 2
 
     @property
-    def length(self) -> Size:
-        """Keys of a row, nan if unknown."""
-        return sum(self.chunks[self.axis])
-
-    @property
     def _lines(self) -> Iterator[tuple[int, ...]]:
         """Indices of the chunks of all rows, with 0 along the axis."""
-        return iter(np.ndindex(*(1 if dim == self.axis else len(sizes) for dim, sizes in enumerate(self.chunks))))
+        axis = self.wanted.axis
+        return iter(np.ndindex(*(1 if dim == axis else len(sizes) for dim, sizes in enumerate(self.chunks))))
 
     def stages(self, held: Any = NOTHING) -> Tasks:
         """Tasks from the input chunks to the sorted first keys of each row."""
@@ -89,10 +83,9 @@ class Top(ArrayRecipe):
         return tasks
 
     def _tree(self, tasks: Tasks, line: tuple[int, ...]) -> None:
-        before, behind = line[: self.axis], line[self.axis + 1 :]
-        wanted = Wanted(self.order, self.count, self.axis, self.length)
-        waiting = []
-        for number in range(len(self.chunks[self.axis])):
+        wanted, waiting = self.wanted, []
+        before, behind = line[: wanted.axis], line[wanted.axis + 1 :]
+        for number in range(len(self.chunks[wanted.axis])):
             index = (*before, number, *behind)
             inputs = zip(self.names, self.extra_dims, strict=True)
             chunks = [TaskRef((name, *index) + (0,) * extra) for name, extra in inputs]
@@ -173,15 +166,13 @@ def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every
     Options().check(keys)
     inputs = [array, *(companion(array, value, number) for number, value in enumerate(values))]
     top = Top(
-        order=keys.order,
-        count=abs(k),
-        axis=axis,
+        wanted=Wanted(keys.order, abs(k), axis, length := sum(array.chunks[axis])),
         names=tuple(one.name for one in inputs),
         chunks=array.chunks,
         extra_dims=tuple(one.ndim - array.ndim for one in inputs),
         fan_in=split_every or _fan_in(array.chunks[axis], abs(k)),
     )
-    size = top.length if math.isnan(top.length) else min(abs(k), top.length)
+    size = length if math.isnan(length) else min(abs(k), length)
     chunks = (*array.chunks[:axis], (size,), *array.chunks[axis + 1 :])
     positions = Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=np.int64), chunks)
     first, *moved = (Output(one._meta, (*chunks, *one.chunks[array.ndim :])) for one in inputs)

@@ -23,5 +23,5 @@ whatever the number of keys is. Distinct keys of one chunk are in ascending orde
 Therefore a stable sort by the number of the chunk brings them back to their order, and no position needs to travel.
 
 On a cluster, workers keep sorted chunks as runs until they are numbered, and inverses until they are used (see
-`kept_chunks`).
+`runs.rows`).
 """

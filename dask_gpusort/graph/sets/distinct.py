@@ -1,4 +1,4 @@
-"""From checked arguments to distinct values, inverses and sets."""
+"""From checked arguments to distinct values, inverses and sets, of two arrays too, and to distinct subarrays."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal
 
+import dask.array as da
 import numpy as np
 
+from ...chunk import complete, library_of
 from ...chunk.distinct import Columns, find_distinct
 from ...chunk.tie_groups import are_nan
 from ...order import Order
@@ -18,11 +20,13 @@ from ...plan import Plan
 from ...plan.memory import distinct_bytes
 from ...plan.sets import DistinctPlan, describe_distinct, make_distinct_plan
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs
+from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
 from ..in_one_task import of_whole
-from ..inputs import describe_flat, flatten
+from ..input_checks import checked_chunk
+from ..inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk
 from ..runtime import Runtime
+from ..search.searches import build_membership, equality_dtype
 from ..sort.global_sort import device_order, global_sort, joins_rows
 from ..sort.request import Keys, Options, Request
 from .local import OF_KEYS, local_distinct, spread_back
@@ -106,14 +110,13 @@ class SortedDistinct:
         """Make arrays of what functions make of the tie groups of each sorted chunk, in chunks of unknown sizes."""
         arrays = list(self.columns.values())
         sizes = ((math.nan,) * arrays[0].numblocks[0],)
-        recipe = Numbering(
+        recipe = recipe_class(Numbering, self.kept)(
             tuple(array.name for array in arrays),
             tuple(self.columns),
             len(sizes[0]),
             self.equal_nan,
             tuple(outputs),
             second=second,
-            kept=self.kept,
             **options,
         )
         metas = (np.empty_like(arrays[0]._meta, shape=(0,), dtype=dtype) for dtype in dtypes)
@@ -241,3 +244,130 @@ def build_nunique(array: Any, equal_nan: bool) -> Any:
 def count_values(block: Any) -> Any:
     """Task: the number of a chunk's elements, shape (1,)."""
     return np.full_like(block, len(block), shape=(1,), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Hold two arrays end to end."""
+
+    joined: Any  # one-dimensional, of their common dtype
+    second: int  # number of the first chunk of the second array
+
+    def distinct(self, columns: Columns) -> SortedDistinct:
+        """The sorted distinct keys of both sides."""
+        return sorted_distinct(stable_keys(self.joined)[0], self.joined, columns, equal_nan=True)
+
+
+def sides_of(first: Any, second: Any) -> Sides:
+    """Two arrays of one dimension end to end, as NumPy concatenates them."""
+    dtype = concatenated_dtype([first, second])
+    joined, origins = concatenate_inputs([one if one.dtype == dtype else one.astype(dtype) for one in (first, second)])
+    return Sides(joined, sum(chunks for number, chunks in origins if number == 0))
+
+
+def build_union(first: Any, second: Any) -> Any:
+    """The distinct values of two arrays, ascending."""
+    return build_unique(sides_of(_flat(first), _flat(second)).joined, Unique())[0]
+
+
+def build_set(first: Any, second: Any, keep: Keep) -> Any:
+    """The distinct values of two arrays that are kept, ascending."""
+    sides = sides_of(_flat(first), _flat(second))
+    (values,) = sides.distinct(Columns(origins=True)).number(
+        [OfGroups("values", keep)], [sides.joined.dtype], sides.second, counted=True
+    )
+    return values
+
+
+def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
+    """Find the values that two arrays have in common, and their first positions in each."""
+    # If chunk sizes of the first array are unknown, so are the positions in the second one.
+    length = first.size
+    if math.isnan(length):
+        raise ValueError("indices in two arrays of unknown chunk sizes: call compute_chunk_sizes() first")
+    sides = sides_of(_flat(first), _flat(second))
+    outputs = [OfGroups("values", "both"), OfGroups("firsts", "both", 0), OfGroups("firsts", "both", 1)]
+    dtypes = [sides.joined.dtype, np.dtype(np.int64), np.dtype(np.int64)]
+    found = sides.distinct(Columns(origins=True, firsts=True))
+    values, of_first, of_second = found.number(outputs, dtypes, sides.second, counted=True)
+    return values, of_first, of_second - int(length)
+
+
+def build_difference(first: Any, second: Any, assume_unique: bool) -> Any:
+    """The values of the first array that the second one lacks: distinct and ascending, or all in their order."""
+    compared = equality_dtype(first.dtype, second.dtype)
+    if not assume_unique and compared == first.dtype == concatenated_dtype([first, second]):
+        return build_set(first, second, "first")
+    # The common dtype, if there is one, need not hold all values of the first array.
+    first = _flat(first) if assume_unique else build_unique(first, Unique())[0]
+    mask = build_membership(first, second, invert=True, by_values=None)
+    unknown = ((math.nan,) * first.numblocks[0],)
+    return da.map_blocks(select, first, mask, dtype=first.dtype, meta=first._meta, chunks=unknown)
+
+
+def select(block: Any, mask: Any) -> Any:
+    """Task: the elements of a chunk at which a mask is True."""
+    return complete(block[mask])
+
+
+def _flat(array: Any) -> Any:
+    return flatten(array, None)[0]
+
+
+def to_records(block: Any, dtype: np.dtype[Any]) -> Any:
+    """Task: the subarrays of one chunk along its first axis, as records."""
+    checked_chunk(block, dtype["f0"])
+    flat = np.ascontiguousarray(block.astype(dtype["f0"], copy=False)).reshape(-1)
+    return flat.view(dtype)
+
+
+def from_records(block: Any, shape: tuple[int, ...]) -> Any:
+    """Task: records as subarrays of a shape."""
+    return block.view(block.dtype["f0"]).reshape(len(block), *shape)
+
+
+def as_records(array: Any, axis: int) -> tuple[Any, Any]:
+    """Make records of the subarrays along an axis, and give the array with the axis first."""
+    if library_of(array._meta) != "numpy" or array.dtype.kind in "OT":
+        raise TypeError(
+            f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "
+            "chunks of dtypes of fixed width"
+        )
+    moved = array.transpose(_axis_first(array, axis))
+    shape = moved.shape[1:]
+    if any(map(math.isnan, shape)) or 0 in shape:
+        raise ValueError(
+            f"a has subarrays of shape {shape} along axis {axis}: give no empty axis, and of unknown "
+            "sizes call a.compute_chunk_sizes() first"
+        )
+    whole = rechunk(moved, dict.fromkeys(range(1, moved.ndim), -1))
+    dtype = np.dtype([(f"f{number}", array.dtype) for number in range(math.prod(shape))])
+    records = whole.map_blocks(
+        to_records,
+        dtype,
+        drop_axis=list(range(1, moved.ndim)),
+        chunks=(whole.chunks[0],),
+        dtype=dtype,
+        meta=np.empty(0, dtype),
+    )
+    return records, moved
+
+
+def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, ...]:
+    """The distinct subarrays along an axis, as `build_unique`; raises what `as_records` raises."""
+    records, moved = as_records(array, axis)
+    shape = moved.shape[1:]
+    values, *others = build_unique(records, wanted)
+    found = values.map_blocks(
+        from_records,
+        shape,
+        new_axis=list(range(1, moved.ndim)),
+        chunks=(values.chunks[0], *((size,) for size in shape)),
+        dtype=array.dtype,
+        meta=np.empty((0,) * moved.ndim, array.dtype),
+    )
+    return found.transpose(np.argsort(_axis_first(array, axis)).tolist()), *others
+
+
+def _axis_first(array: Any, axis: int) -> list[int]:
+    return [axis, *(dim for dim in range(array.ndim) if dim != axis)]

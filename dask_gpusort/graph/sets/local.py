@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 from operator import getitem
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dask.typing import Key
@@ -22,7 +22,8 @@ from ...plan import Size
 from ...plan.sets import origin_dtype
 from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
-from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..exchanges import recipe_class
+from ..input_checks import changed_source, checked_shape
 from ..runtime import Runtime
 from ..sort.global_sort import global_sort
 from ..sort.request import Keys, Request
@@ -44,8 +45,6 @@ class LocalDistinct(ArrayRecipe):
     names: tuple[str, ...]  # of the input
     chunks: Chunks  # sizes of the input, nan where unknown
     outputs: tuple[str, ...]  # names of the output arrays, of `OUTPUTS`
-    #: Whether workers keep what is known of each key of the chunk; then tasks of these outputs give handles.
-    kept: bool = False
 
     @property
     def indices(self) -> Iterator[tuple[int, ...]]:
@@ -61,8 +60,7 @@ class LocalDistinct(ArrayRecipe):
         """One task for each chunk; one more for the starts of the chunks, if these are wanted and unknown."""
         how = self.order, self.columns, self.equal_nan, _origin_dtype(self.chunks)
         tasks, found = Tasks(self.token), []
-        for number, index in enumerate(self.indices):
-            shape = tuple(sizes[there] for sizes, there in zip(self.chunks, index, strict=True))
+        for number, (index, shape) in enumerate(zip(self.indices, product(*self.chunks), strict=True)):
             chunk = TaskRef((self.names[0], *index))
             found.append(tasks.add("unique-local", number, distinct_of, chunk, number, shape, *how))
         if self.columns.firsts and math.isnan(self._starts[-1]):
@@ -82,11 +80,6 @@ class LocalDistinct(ArrayRecipe):
                 if math.isnan(known[-1]):
                     start = Task(None, getitem, tasks.ref("unique-starts", 0), number)
                 tasks.put(key, shifted, found, position, start)
-            elif self.kept and wanted in OF_KEYS:
-                # Imported here, because it imports distributed.
-                from .kept_chunks import keep_of_keys
-
-                keep_of_keys(tasks, key, Task(None, getitem, found, position))
             else:
                 tasks.put(key, getitem, found, position)
         return tasks
@@ -102,11 +95,7 @@ def distinct_of(
     origins: np.dtype[Any],
 ) -> tuple[Any, ...]:
     """Task: find the distinct keys of one chunk, in the order of `OUTPUTS`, None if not wanted; then its size."""
-    checked_chunk(block, order.dtype, f"chunk {number} of the input", ndim=len(shape))
-    for size, expected in zip(block.shape, shape, strict=True):
-        if size != expected and not math.isnan(expected):
-            raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", expected)
-    found = find_distinct(block, order, columns, equal_nan)
+    found = find_distinct(checked_shape(block, number, order.dtype, shape), order, columns, equal_nan)
     chunks = np.full_like(found.values, number, dtype=origins) if columns.origins else None
     complete(found.values)
     return found.values, chunks, found.counts, found.firsts, found.inverse, found.repeats, block.size
@@ -134,7 +123,7 @@ def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool, 
     """
     wanted = {"chunks": columns.origins, **{name: getattr(columns, name) for name in OUTPUTS[2:]}}
     names = ("values", *(name for name in OUTPUTS[1:] if wanted[name]))
-    recipe = LocalDistinct(order, columns, equal_nan, (array.name,), array.chunks, names, kept)
+    recipe = recipe_class(LocalDistinct, kept)(order, columns, equal_nan, (array.name,), array.chunks, names)
     unknown = ((math.nan,) * math.prod(array.numblocks),)
     dtypes = {
         "values": array.dtype,
@@ -156,29 +145,6 @@ def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool, 
     return dict(zip(names, new_arrays(recipe, [array], outputs, "unique-part"), strict=True))
 
 
-@dataclass(frozen=True)
-class Spread(ArrayRecipe):
-    """Hold all that the tasks of this stage are made from."""
-
-    #: Of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
-    names: tuple[str, ...]
-    numblocks: tuple[int, ...]  # chunks of the output in each dimension
-    kept: bool = False  # whether workers keep the inverse and what is added
-
-    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
-        """One task for each chunk."""
-        known, *of_keys = self.names
-        function: Callable[..., Any] = spread
-        if self.kept:
-            # Imported here, because it imports distributed.
-            from .kept_chunks import spread_kept as function
-        tasks = Tasks(self.token)
-        for number, index in enumerate(np.ndindex(*self.numblocks)):
-            own = (TaskRef((array, *index)) for array in of_keys)
-            tasks.put((name, *index), function, TaskRef((known, number)), *own)
-        return tasks
-
-
 def spread(known: Any, inverse: Any, added: Any = None) -> Any:
     """Task: give each key of a chunk what its distinct key knows, plus what is added."""
     distinct = int(inverse.max()) + 1 if inverse.size else 0
@@ -188,6 +154,26 @@ def spread(known: Any, inverse: Any, added: Any = None) -> Any:
     if added is not None:
         found += added
     return complete(found)
+
+
+@dataclass(frozen=True)
+class Spread(ArrayRecipe):
+    """Hold all that the tasks of this stage are made from."""
+
+    #: Of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
+    names: tuple[str, ...]
+    numblocks: tuple[int, ...]  # chunks of the output in each dimension
+
+    function: ClassVar[Callable[..., Any]] = staticmethod(spread)
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """One task for each chunk."""
+        known, *of_keys = self.names
+        tasks = Tasks(self.token)
+        for number, index in enumerate(np.ndindex(*self.numblocks)):
+            own = (TaskRef((array, *index)) for array in of_keys)
+            tasks.put((name, *index), self.function, TaskRef((known, number)), *own)
+        return tasks
 
 
 def scatter_to_chunks(known: Any, chunks: Any, most_keys: float, runtime: Runtime) -> Any:
@@ -208,6 +194,6 @@ def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], kept: bool, run
     """
     inverse = of_keys[0]
     inputs = [scatter_to_chunks(known, chunks, inverse.size, runtime), *of_keys]
-    recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks, kept)
+    recipe = recipe_class(Spread, kept)(tuple(array.name for array in inputs), inverse.numblocks)
     meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
     return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]

@@ -119,18 +119,10 @@ class Numbering(ArrayRecipe):
     counted: bool = False  # whether counts are wanted; without a column of them each key counts once
     #: The first chunk of the second side; None if there is one side. Sides need the column "chunks".
     second: int | None = None
-    kept: bool = False  # whether workers keep the sorted chunks until these are numbered
 
     def stages(self, held: Any = NOTHING) -> Tasks:
         """Tasks from the sorted chunks to the results of each."""
-        tasks = Tasks(self.token)
-        if self.kept:
-            # Imported here, because it imports distributed.
-            from .kept_chunks import number_kept
-
-            number_kept(tasks, self)
-            return tasks
-        blocks = self.blocks
+        tasks, blocks = Tasks(self.token), self.blocks
         edges = [tasks.add("unique-edges", chunk, edge_of, block, self) for chunk, block in enumerate(blocks)]
         scan = tasks.add("unique-scan", 0, scan_edges, List(*edges), self.equal_nan)
         for chunk, block in enumerate(blocks):

@@ -5,11 +5,10 @@
 `build`        from checked arguments to arrays
 `global_sort`  one dimension of many chunks: the plan, then the recipe
 `rows`         several dimensions, with `is_sorted`
-`joined`       all chunks of one memory in one task
-`recipe`       an exchange, stage by stage:
+`recipe`       all chunks of one memory in one task, or an exchange, stage by stage:
 `local`        1. each run is sorted
 `count`        2. a table of the keys of each run, added up in a tree
-`scan`         3. exact cuts between groups
+`scan`         3. the cuts between groups, exact or within bounds
 `scatter`      4. each group takes its slices of the runs
 `finish`       5. each group is merged, and cut into output chunks
 `by_tasks`     the stages of an exchange by tasks, with bounds of the cuts

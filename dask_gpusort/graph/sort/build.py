@@ -13,9 +13,8 @@ from ..explain import note
 from ..inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
 from ..staging import Staging, staging
 from .global_sort import global_sort, shortage_of
-from .is_sorted import is_ordered
 from .request import Keys, Options, Request, Want, lexsort_keys
-from .rows import sort_rows
+from .rows import is_ordered, sort_rows
 
 
 def build_sort(

@@ -3,7 +3,7 @@
 It is the exchange of CuPy chunks, and of NumPy chunks where workers cannot keep runs. On a host with fast links
 between its GPUs the network is not the bottleneck. Tasks are: each one on the critical path costs milliseconds, however
 little it does. The same is true of a sort of many small chunks, where a task costs about as much as the sort of a
-chunk. So there is one round of counting (see `bounds`), and one task sorts the chunks of one worker. Where allowed, a
+chunk. So there is one round of counting (see `cuts`), and one task sorts the chunks of one worker. Where allowed, a
 task's chunks are sorted as one run, which then plays the role of a chunk (see `plan.division.join_chunks`)::
 
     chunks of bundle b          sort-local b    runs sorted one by one, each with its summary
@@ -39,9 +39,10 @@ Every array is complete when its task ends (`complete`), because transfers ignor
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from operator import getitem
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -53,14 +54,13 @@ from ...chunk.run import Run
 from ...plan import Plan
 from ...table import RankSummary
 from .. import serialization
-from .._dask import List
-from ..bounds import Bounds, bound_cuts, fingerprint
+from .._dask import List, Task
 from ..input_checks import changed_run
 from ..placement import PlacedTask
 from ..tasks import Tasks
 from .finish import Finish
 from .local import LocalSort, RunSource, chunk_arrays, sorted_run
-from .scan import boundary_ranks, checked_sizes
+from .scan import Bounds, bound_cuts, boundary_ranks, checked_sizes, fingerprint
 from .scatter import Piece
 
 #: Numbers and summaries of runs.
@@ -232,14 +232,6 @@ def _of_one_shard(numbers: Collection[int], plan: Plan) -> bool:
     return sum(any(number in numbers for number in source) for source in plan.sources) == 1
 
 
-def finish_as_chunk(
-    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan | None, finish: Finish, earlier: Sequence[None] = ()
-) -> Any:
-    """Task: finish a group that is one chunk of the only output array."""
-    (chunk,) = finish_group(shards, cut_info, group, plan, finish)
-    return chunk
-
-
 def exchange_by_tasks(
     tasks: Tasks,
     plan: Plan,
@@ -257,7 +249,7 @@ def exchange_by_tasks(
             own = tasks.ref("sort-local", number), cut_info, group, unscanned
             tasks.add("sort-scatter", (number, group), cut_shard, *own, **_placed(_worker_of(plan, number)))
         if group not in direct:
-            _finish(tasks, tasks.key("sort-merge", group), finish_group, plan, group, finish)
+            _finish(tasks, tasks.key("sort-merge", group), plan, group, finish)
     for number in bundles if plan.cut_first else ():
         shards = List(*(tasks.ref("sort-scatter", number, group) for group in groups))
         tasks.add("sort-freed", number, note_freed, shards)
@@ -279,22 +271,26 @@ def _sort_and_count(
 def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
     """Add the output chunks, by group, that are one group each and finished by their own tasks."""
     for group, key in keys.items():
-        _finish(tasks, key, finish_as_chunk, plan, group, finish)
+        _finish(tasks, key, plan, group, finish, alone=True)
 
 
 def _cut_info(tasks: Tasks, plan: Plan) -> Any:
     return tasks.ref("sort-scan", 0) if plan.scans else tasks.refs("sort-count", range(len(plan.sources)))
 
 
-def _finish(tasks: Tasks, key: Key, function: Callable[..., Any], plan: Plan, group: int, finish: Finish) -> None:
-    """Add the task that finishes a group, and the one that notes it, if others wait for the group."""
+def _finish(tasks: Tasks, key: Key, plan: Plan, group: int, finish: Finish, alone: bool = False) -> None:
+    """Add the task that finishes a group, `alone` to its only array, and one that notes it if others wait for it."""
     bundles, awaited = range(len(plan.sources)), plan.awaited_by(group)
     shards = List(*(tasks.ref("sort-scatter", number, group) for number in bundles))
     earlier = tasks.refs("sort-turn", awaited)
     if plan.cut_first and not awaited:
         earlier = tasks.refs("sort-freed", bundles)
     arguments = (shards, _cut_info(tasks, plan), group, None if plan.scans else plan, finish, earlier)
-    made = tasks.put(key, function, *arguments, **_placed(group if plan.turn_size < len(plan.groups) else None))
+    options = _placed(group if plan.turn_size < len(plan.groups) else None)
+    if alone:
+        made = tasks.put(key, getitem, Task(None, finish_group, *arguments), 0, **options)
+    else:
+        made = tasks.put(key, finish_group, *arguments, **options)
     if group in plan.awaited:
         tasks.add("sort-turn", group, note_finished, made)
 

@@ -1,8 +1,7 @@
 """Stage 2: count. A table of the keys of each run, added up in a tree. Tasks ``sort-count`` and ``sort-sum``.
 
 A round summarizes every run, by digits or by samples; the last one counts the keys up to the ends of the brackets that
-the rounds leave. A tree of tasks (`Plan.tree`) adds up summaries and counts. Each task reads a bounded table and passes
-on a bounded result, so no task receives the summaries of all runs.
+the rounds leave. A tree of tasks (`Plan.tree`) adds up summaries and counts, so no task receives those of all runs.
 """
 
 from __future__ import annotations

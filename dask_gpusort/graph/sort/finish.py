@@ -15,8 +15,8 @@ from ...order import Order
 from ...plan import Plan
 from ...table import Boundaries
 from .._dask import List, Task, TaskRef
-from ..bounds import Bounds
 from ..tasks import Tasks
+from .scan import Bounds
 from .scatter import Piece, RunList, own_pieces, with_global_positions
 
 #: The result of a task, or a part of it.

@@ -29,12 +29,11 @@ from ..collection import Output, new_arrays
 from ..exchanges import choose_exchange, install_or_else
 from ..explain import note
 from ..in_one_task import InOneTask
-from ..rechunk import rechunk
+from ..inputs import rechunk
 from ..tasks import Chunks
 from .finish import Finish
-from .joined import JoinedSort
 from .local import LocalSort
-from .recipe import SortRecipe
+from .recipe import JoinedSort, SortRecipe
 from .request import Keys, Request, Want
 
 

@@ -1,23 +1,89 @@
-"""The recipe of a sort by an exchange: one graph for each exchange, from the input chunks to the output chunks."""
+"""What the tasks of a sort are made from: by an exchange, stage by stage, or all chunks in one task, the join.
+
+A join keeps equal keys in the order of their chunks, so the result has the same bits as every exchange.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 from dask.tokenize import tokenize
 from dask.typing import Key
+from tlz import partition
 
+from ...chunk import complete, ops_for
 from ...plan import Plan
+from ..in_one_task import assemble, chunk_starts
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 from .by_tasks import Sources, direct_outputs, exchange_by_tasks
 from .finish import Finish, finish_groups, output_chunks
-from .local import LocalSort, local_sorts, run_sources
+from .local import LocalSort, check_presorted, checked_block, chunk_origins, local_sorts, run_sources
 from .scan import find_cuts
-from .scatter import scatter
+from .scatter import own_pieces, scatter
+
+
+@dataclass(frozen=True)
+class JoinedSort:
+    """Sort chunks that are joined: a function that can be pickled."""
+
+    local: LocalSort
+    finish: Finish
+    axis: int
+    arrays: int  # of each chunk: the keys and the companions, or several arrays of keys
+    presorted: tuple[tuple[int, int], ...] = ()  # as in `SortRecipe`
+
+    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any, ...]:
+        """Task: concatenate all chunks and sort them, into whole arrays and the chunks' starts in each dimension."""
+        ops, order = ops_for(chunks[0]), self.local.order
+        blocks = [
+            checked_block(block, order, self.local.packed, f"chunk {number} of the input", len(sizes))
+            for number, block in enumerate(partition(self.arrays, chunks))
+        ]
+        starts = chunk_starts([block[0].shape for block in blocks], sizes)
+        with ops.exclusive():
+            if self.presorted:
+                found = self._merge(blocks, starts[0])
+            elif len(sizes) == 1:
+                found = self._sort_array(list(zip(*blocks, strict=True)))
+            else:
+                found = self._sort_rows(list(zip(*blocks, strict=True)), starts)
+        complete(found[0])
+        return (*found, starts)
+
+    def _merge(self, blocks: Sequence[Sequence[Any]], starts: np.ndarray) -> tuple[Any, ...]:
+        sources = zip(blocks, chunk_origins(self.presorted), strict=True)
+        runs = [check_presorted(*block, order=self.local.order, origin=origin) for block, origin in sources]
+        return self.finish(own_pieces(list(zip(map(int, starts), runs, strict=False))), slice(0, int(starts[-1])))
+
+    def _sort_array(self, columns: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+        ops, order = ops_for(columns[0][0]), self.local.order
+        keys, *values = columns
+        if self.local.packed:
+            keys, values = [ops.pack(list(map(ops.concatenate, columns)), self.local.directions)], []
+        if self.local.positions:
+            return (ops.argsort_chunks(keys, order),)
+        if not values:
+            return (ops.sort_chunks(keys, order),)
+        found: tuple[Any, ...] = ops.sort_chunks_by_key(keys, values, order, with_keys=self.finish.with_keys)
+        return found
+
+    def _sort_rows(self, columns: Sequence[Sequence[Any]], starts: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        ops, order, axis = ops_for(columns[0][0]), self.local.order, self.axis
+        keys, *values = (assemble(column, starts, axis) for column in columns)
+        if self.local.packed:
+            keys, values = ops.pack([keys, *values], self.local.directions), []
+        if self.finish.with_keys and not values:
+            return (ops.sort_rows(keys, order, axis, overwrite=len(columns[0]) > 1),)
+        positions = ops.argsort_rows(keys, order, axis)
+        if self.local.positions:
+            return (positions,)
+        arrays = (keys, *values) if self.finish.with_keys else values
+        return tuple(ops.take_rows(array, positions, axis) for array in arrays)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,20 @@ The strategy depends on the chunks of a row::
     "whole"      in one chunk                    sort the rows of each chunk                          no exchange
     "rechunk"    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back   Dask's rechunk
     "global"     in several, too long for one    one global sort a row                                our exchange
+
+An array is sorted if each chunk is, and no border between chunks descends::
+
+    chunk 0   chunk 1   chunk 2        order-edges, one task a chunk: sorted? first and last key of each row
+      |  last < first?  |
+      '-------+---------'              order-borders, one task: all chunks sorted, and no border descends
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import dask.array as da
@@ -22,29 +30,21 @@ from ...cost import describe_rows
 from ...order import Order
 from ...plan import Plan
 from ..explain import Made, note
-from ..input_checks import checked_chunk, wrong_size
-from ..rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
+from ..input_checks import checked_chunk, checked_lanes
+from ..inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
 from .global_sort import global_sort, join, joins_rows, plan_for
 from .request import Keys, Request
 
 
-def check_length(block: Any, axis: int, length: float) -> None:
-    """Refuse a chunk whose rows differ from the array's length, if that is known."""
-    if block.shape[axis] != length and not math.isnan(length):
-        raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
-
-
 def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: sort the rows of one chunk."""
-    checked_chunk(block, order.dtype.base)
-    check_length(block, axis, length)
+    checked_lanes(block, order.dtype.base, {axis: length})
     return complete(ops_for(block, staged=staged).sort_rows(block, order, axis))
 
 
 def argsort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: indices that sort the rows of one chunk."""
-    checked_chunk(block, order.dtype.base)
-    check_length(block, axis, length)
+    checked_lanes(block, order.dtype.base, {axis: length})
     return complete(ops_for(block, staged=staged).argsort_rows(block, order, axis))
 
 
@@ -101,13 +101,6 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     return tuple(array if equal_chunks(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
 
 
-def equal_chunks(chunks: Any, others: Any) -> bool:
-    """Whether chunks are the same; an unknown size is nan, which differs from itself, and equals another one here."""
-    return len(chunks) == len(others) and all(
-        np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
-    )
-
-
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
     """Chunks, for `rechunk`, with a whole axis."""
     return whole_axes(keys.template, (axis,), _widest(keys, values), chunk_limit(keys.array))
@@ -135,22 +128,56 @@ def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) 
 
 
 def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
-    dims = keys.ndim - bool(request.order.words)
-    last = [dim for dim in range(dims) if dim != axis] + [axis]
-    behind = [dims] if request.order.words else []
-    moved = [keys.transpose(last + behind), *(value.transpose(last) for value in values)]
-    stacked = _stack_rows(request, moved)
-    return tuple(array.transpose(np.argsort(last).tolist()) for array in stacked)
+    def sort_row(row: Any, *own: Any) -> tuple[Any, ...]:
+        return global_sort(request, Keys(row, request.order), own, row.chunks[0])
+
+    return lane_by_lane(sort_row, [keys, *values], axis, keys.ndim - bool(request.order.words))
 
 
-def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
-    keys, *values = arrays
-    if keys.ndim == 1 + bool(request.order.words):
-        return global_sort(request, Keys(keys, request.order), values, keys.chunks[0])
-    parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
-    # Stacking makes swapped byte orders native and padded records packed.
-    return tuple(
-        da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
-        for column in zip(*parts, strict=True)
+@dataclass(frozen=True)
+class Edges:
+    """Of one chunk: whether its rows are sorted, and their first and last keys."""
+
+    ordered: bool
+    first: Any
+    last: Any
+
+
+def edges_of(block: Any, order: Order, axis: int) -> np.ndarray:
+    """Task: the edges of one chunk, as the only element of an array of the chunk's dimensions."""
+    checked_chunk(block, order.dtype.base)
+    found = np.empty((1,) * (block.ndim - bool(order.words)), object)
+    found[...] = Edges(*ops_for(block).edges(block, order, axis))
+    return found
+
+
+def borders_rise(edges: np.ndarray, order: Order, axis: int) -> np.ndarray:
+    """Task: whether all chunks are sorted and no border between them descends; shape ()."""
+    lines = np.moveaxis(edges, axis, -1).reshape(-1, edges.shape[axis])
+    return np.array(all(chunk.ordered for chunk in edges.ravel()) and all(map(all, _borders(lines, order))))
+
+
+def _borders(lines: np.ndarray, order: Order) -> Iterator[Iterator[bool]]:
+    """For each line of chunks, whether each border is in order; empty chunks are skipped."""
+    for line in lines:
+        held = [chunk for chunk in line if len(chunk.first)]
+        yield (not ops_for(a.last).before(b.first, a.last, order).any() for a, b in pairwise(held))
+
+
+def is_ordered(keys: Keys, axis: int) -> Any:
+    """Tell whether an array is sorted along an axis: a Dask array of bool, shape ()."""
+    array = keys.array
+    dims = keys.template.ndim
+    edges = array.map_blocks(
+        edges_of,
+        keys.order,
+        axis,
+        drop_axis=list(range(dims, array.ndim)),
+        chunks=tuple((1,) * count for count in array.numblocks[:dims]),
+        dtype=object,
+        meta=np.empty((0,) * dims, object),
+    )
+    together = rechunk_checked(edges, (-1,) * dims)
+    return together.map_blocks(
+        borders_rise, keys.order, axis, drop_axis=list(range(dims)), chunks=(), dtype=bool, meta=np.empty((), bool)
     )
