@@ -11,7 +11,6 @@ from . import (  # noqa: F401 - a module registers its drawings
     global_sort,
     gpu_radix_sort,
     index,
-    kernels_on_a_cpu,
     selection,
 )
 from .canvas import DRAWINGS

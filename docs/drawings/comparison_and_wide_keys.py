@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from dask_gpusort.network import odd_even_merge_layers
-
-from .canvas import ACCENT, GREEN, GREY, GROUPS, INK, ORANGE, PALE, SKY, SMALL, WHITE, Canvas, drawing
+from .canvas import ACCENT, GREEN, GREY, INK, ORANGE, PALE, SKY, SMALL, WHITE, Canvas, drawing
 
 
 @drawing(41.5)
@@ -46,53 +42,6 @@ def merge_path(c: Canvas) -> None:
     for number, (key, run) in enumerate(merged):
         c.box(5 + 4.6 * number + 0.6 * (number // 2), 35, 4.6, 2.6, str(key), (SKY, ORANGE)[run])
     c.note(25, 39.6, "four parts of two keys, made independently")
-
-
-@drawing(33)
-def sample_ranks(c: Canvas) -> None:
-    """Every fourth key of two runs is ranked in the other run, which cuts both into matching slices."""
-    a, b = np.array([0, 5, 12, 18, 22, 31, 40, 47]), np.array([3, 9, 14, 20, 26, 33, 36, 50])
-    samples = np.sort(np.concatenate([a[::4], b[::4]]))
-    c.heading(1.4, "every fourth key of both runs is a sample (in use: every 256th)")
-    rows = ((4, a, "run a"), (12, b, "run b"))
-    for y, run, name in rows:
-        c.text(0.6, y + 1.2, name, align="left")
-        slices = np.searchsorted(samples, run, side="right") - 1
-        c.cells(8, y, run, [GROUPS[max(s, 0)] for s in slices], 5)
-        for position in range(0, len(run), 4):
-            c.text(8 + 5 * position + 2.5, y + 3.4, "sample", size=SMALL, colour=ACCENT)
-    c.heading(19, "slices between neighbouring samples are merged in parts")
-    merged = np.sort(np.concatenate([a, b]))
-    of = np.searchsorted(samples, merged, side="right") - 1
-    c.cells(1, 21, merged, [GROUPS[max(s, 0)] for s in of], 3)
-    for s in range(len(samples)):
-        where = np.flatnonzero(of == s)
-        c.note(1 + 3 * (where[0] + where[-1] + 1) / 2, 25.2, f"part {s}")
-    c.note(25, 28.8, "Between two neighbouring samples are at most four keys of each")
-    c.note(25, 31, "run, so that a part fits shared memory. Parts differ in size.")
-
-
-@drawing(31)
-def network(c: Canvas) -> None:
-    """Batcher's odd-even merge sort of six keys: layers of comparators on horizontal wires."""
-    n, x = 6, 7.0
-    layers = list(odd_even_merge_layers(n))
-    keys = np.array([5, 2, 6, 1, 4, 3])
-    for wire in range(n):
-        c.line((5, 45), (3 + 4 * wire,) * 2, PALE, 1)
-        c.text(2.6, 3 + 4 * wire, str(keys[wire]))
-    for low, high in layers:
-        keys[low], keys[high] = np.minimum(keys[low], keys[high]), np.maximum(keys[low], keys[high])
-        for first, second in zip(low, high, strict=True):
-            c.line((x, x), (3 + 4 * first, 3 + 4 * second), INK, 1.6)
-            for wire in (first, second):
-                c.box(x - 0.4, 2.6 + 4 * wire, 0.8, 0.8, fill=INK)
-            x += 1.7
-        x += 2.4
-    for wire in range(n):
-        c.text(47.4, 3 + 4 * wire, str(keys[wire]))
-    c.note(25, 27, f"{len(layers)} layers; comparators of a layer are independent.")
-    c.note(25, 29.4, "Comparators past the last key are left out: nothing is padded.")
 
 
 @drawing(41)
