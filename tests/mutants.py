@@ -158,7 +158,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "api/test_sort.py": {
-        "rows: axes come back": ("array.transpose(np.argsort(last).tolist())", "array.transpose(last)"),
+        "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
     },
     "intersect1d": {
         "sets: positions in the second": ("of_second - int(length)", "of_second"),
