@@ -1,7 +1,11 @@
-"""Keys for Dask arrays of CuPy chunks."""
+"""Dask arrays of CuPy chunks: keys, arrays, and the comparison with NumPy."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import dask
+import dask.array as da
 import numpy as np
 
 #: Without dates, which CuPy does not support.
@@ -23,3 +27,22 @@ def sample(dtype, n, seed=0):
         keys[rng.integers(0, n, n // 8)] = np.nan
         keys[rng.integers(0, n, n // 16)] = -np.nan
     return keys
+
+
+def on_device(host: Any, chunks: Any) -> Any:
+    """The array as CuPy chunks."""
+    import cupy
+
+    return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
+
+
+def check(found: Any, expected: Any) -> None:
+    """The results, one or several, have the dtypes and values of NumPy's, and are CuPy arrays."""
+    import cupy
+
+    found, expected = (one if isinstance(one, tuple) else (one,) for one in (found, expected))
+    for darr, got, wanted in zip(found, dask.compute(*found), expected, strict=True):
+        assert isinstance(darr._meta, cupy.ndarray)
+        assert isinstance(got, cupy.ndarray)
+        assert got.dtype == darr.dtype == wanted.dtype
+        np.testing.assert_array_equal(cupy.asnumpy(got), wanted)

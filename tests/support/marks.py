@@ -23,3 +23,7 @@ def grid(*axes: Sequence[Any]) -> list[Any]:
         )
         for positions in product(*(range(len(axis)) for axis in axes))
     ]
+
+
+#: A test of kernels that takes a GPU, with the fixture `device`.
+only_gpu = pytest.mark.parametrize("device", [pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)

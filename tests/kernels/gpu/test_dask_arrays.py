@@ -4,7 +4,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from support.dask_gpu import DTYPES, sample
+from support.dask_gpu import DTYPES, on_device, sample
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster, kernels
@@ -14,10 +14,6 @@ from dask_gpusort.kernels.papers.passes import sort_keys
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
-
-
-def on_device(host, chunks):
-    return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
 
 
 def bits(array):

@@ -5,6 +5,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
+from support.dask_gpu import check, on_device
 
 import dask_gpusort
 
@@ -13,19 +14,6 @@ pytestmark = pytest.mark.gpu
 
 DTYPES = ["?", "i1", "u2", "i8", "f2", "f4", "f8", "c8", "c16"]
 DISTRIBUTIONS = ["bits", "few", "special", "zipf", "constant"]
-
-
-def on_device(host, chunks):
-    return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
-
-
-def check(found, expected):
-    found, expected = (one if isinstance(one, tuple) else (one,) for one in (found, expected))
-    for darr, got, wanted in zip(found, dask.compute(*found), expected, strict=True):
-        assert isinstance(darr._meta, cupy.ndarray)
-        assert isinstance(got, cupy.ndarray)
-        assert got.dtype == darr.dtype == wanted.dtype
-        np.testing.assert_array_equal(cupy.asnumpy(got), wanted)
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from dask.utils import parse_bytes
 from support import strategies as ours
-from support.dask_gpu import DTYPES, sample
+from support.dask_gpu import DTYPES, on_device, sample
 from support.marks import grid
 
 import dask_gpusort
@@ -48,10 +48,6 @@ def late_copy(block: Any) -> Any:
     """A copy in memory of its own, after some milliseconds on the current stream."""
     cupy.RawKernel(DELAY, "delay")((1,), (1,), (np.int64(TICKS),))
     return block.copy()
-
-
-def on_device(array: np.ndarray, chunks: Any) -> Any:
-    return da.from_array(cupy.asarray(array), chunks=chunks, asarray=False)
 
 
 def each(darr: Any, function: Callable[[Any], Any]) -> Any:

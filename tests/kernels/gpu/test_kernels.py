@@ -15,10 +15,7 @@ from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.gpu
 
-ALGORITHMS = ["auto", "msd", "lsd"]
-CAPACITIES = sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes})
 TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
-EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
 MIDDLE = 300_007  # several tiles, few buckets; a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
 TWO_LEVELS = (1 << 23) + 5  # of partition, for every dtype
@@ -32,47 +29,6 @@ def test_codes_equal_those_of_numpy(cp: Any, dtype: str, descending: bool) -> No
     assert_bits(codes, expected_codes(keys, descending))
     assert_bits(kernels.decode(codes, dtype, descending), keys)
     assert_bits(kernels.decode(codes, dtype, descending, out=codes.view(dtype)), keys)
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_sort_keys(cp: Any, guarded: Any, dtype: str, distribution: str, algorithm: str) -> None:
-    for descending in (False, True):
-        keys = make_keys(dtype, MIDDLE, distribution)
-        out = guarded(MIDDLE, dtype)
-        kernels.sort_keys(cp.asarray(keys), descending=descending, out=out, algorithm=algorithm)
-        assert_bits(out, expected_sorted(keys, descending))
-
-
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_sorted_codes(cp: Any, dtype: str, descending: bool) -> None:
-    for n in (0, 5, 20_011, MIDDLE, LARGE):
-        keys = make_keys(dtype, n, "random")
-        assert_bits(
-            kernels.sorted_codes(cp.asarray(keys), descending=descending), np.sort(expected_codes(keys, descending))
-        )
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", ["u4", "f4", "i8", "f8"])
-def test_sort_keys_of_two_levels(cp: Any, guarded: Any, dtype: str, distribution: str, algorithm: str) -> None:
-    keys = make_keys(dtype, LARGE, distribution)
-    out = guarded(LARGE, dtype)
-    kernels.sort_keys(cp.asarray(keys), out=out, algorithm=algorithm)
-    assert_bits(out, expected_sorted(keys, False))
-
-
-@pytest.mark.parametrize("distribution", ["random", "equal", "few", "low entropy"])
-@pytest.mark.parametrize("dtype", ["u4", "i8"])
-def test_arrays_beyond_one_block(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
-    for n in (CAPACITIES[-1] + 1, 1 << 16, 1 << 19, (1 << 19) + 1, 1 << 22):
-        keys = make_keys(dtype, n, distribution)
-        out = guarded(n, dtype)
-        kernels.sort_keys(cp.asarray(keys), out=out)
-        assert_bits(out, expected_sorted(keys, False))
 
 
 @pytest.mark.parametrize("call", ["keys", "positions"])
@@ -90,17 +46,6 @@ def test_more_than_two_levels(cp: Any, monkeypatch: Any, dtype: str, distributio
         assert_bits(kernels.argsort(cp.asarray(keys)), expected_positions(keys, False))
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_sort_with_positions(cp: Any, dtype: str, descending: bool) -> None:
-    for n in (0, 5, MIDDLE):
-        keys = make_keys(dtype, n, "special")
-        order = expected_positions(keys, descending)
-        keys_out, positions = kernels.sort_with_positions(cp.asarray(keys), descending=descending)
-        assert_bits(keys_out, keys[order])
-        assert_bits(positions, order.astype(np.uint32))
-
-
 @pytest.mark.parametrize("dtype", ["u1", "u4"])
 def test_more_than_2_to_31_keys(cp: Any, dtype: str) -> None:
     n = (1 << 31) + 7
@@ -110,18 +55,6 @@ def test_more_than_2_to_31_keys(cp: Any, dtype: str) -> None:
     kernels.sort_keys(keys, out=keys)
     assert bool((keys[1:] >= keys[:-1]).all())
     assert [int((keys.astype(cp.uint64) ** power).sum()) for power in (1, 2)] == [total, squares]
-
-
-@pytest.mark.parametrize("distribution", ["random", "few", "low entropy"])
-@pytest.mark.parametrize("values_dtype", ["u4", "f8"])
-@pytest.mark.parametrize("dtype", ["u4", "i4", "u8", "f4"])
-def test_large_pairs(cp: Any, guarded: Any, dtype: str, values_dtype: str, distribution: str) -> None:
-    keys, values = make_keys(dtype, LARGE, distribution), make_keys(values_dtype, LARGE, "random", seed=4)
-    keys_out, values_out = guarded(LARGE, dtype), guarded(LARGE, values_dtype)
-    kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out)
-    order = expected_positions(keys, False)
-    assert_bits(keys_out, keys[order])
-    assert_bits(values_out, values[order])
 
 
 def assert_sorts_with_early_values(
@@ -172,183 +105,6 @@ def test_early_values_that_are_rows(cp: Any, guarded: Any, monkeypatch: Any) -> 
     for width in (2, 3, 4):  # one access moves 2 or 4 values; 3 need several
         values = rows[: width * TWO_LEVELS].reshape(TWO_LEVELS, width)
         assert_sorts_with_early_values(cp, guarded, monkeypatch, make_keys("u4", TWO_LEVELS, "random"), values)
-
-
-@pytest.mark.parametrize("values_dtype", ["u4", "f8", "c16"])
-@pytest.mark.parametrize("dtype", ["u1", "i2"])
-def test_pairs_of_narrow_keys(cp: Any, guarded: Any, dtype: str, values_dtype: str) -> None:
-    keys, values = make_keys(dtype, LARGE, "random"), np.arange(LARGE).astype(values_dtype)
-    keys_out, values_out = guarded(LARGE, dtype), guarded(LARGE, values_dtype)
-    kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out)
-    order = expected_positions(keys, False)
-    assert_bits(keys_out, keys[order])
-    assert_bits(values_out, values[order])
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("dtype", ["u1", "u4", "f8"])
-def test_sort_keys_around_every_block_size(cp: Any, guarded: Any, dtype: str, algorithm: str) -> None:
-    for n in EDGES:
-        keys = make_keys(dtype, n, "random", seed=1)
-        out = guarded(n, dtype)
-        kernels.sort_keys(cp.asarray(keys), out=out, algorithm=algorithm)
-        assert_bits(out, expected_sorted(keys, False))
-
-
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
-def test_stable_sort_keeps_the_order_of_zeros_and_nans(cp: Any, dtype: str) -> None:
-    keys = make_keys(dtype, MIDDLE, "special")
-    for descending in (False, True):
-        got = kernels.sort_keys(cp.asarray(keys), descending=descending, stable=True)
-        assert_bits(got, keys[expected_positions(keys, descending)])
-
-
-@pytest.mark.parametrize("dtype", ["u2", "i4", "f8"])
-def test_sort_in_place_and_unaligned(cp: Any, dtype: str) -> None:
-    keys = make_keys(dtype, MIDDLE, "random")
-    for skip in (0, 1, 3):
-        array = cp.asarray(keys)[skip:]
-        assert kernels.sort_keys(array, out=array) is array
-        assert_bits(array, expected_sorted(keys[skip:], False))
-
-
-@pytest.mark.parametrize("algorithm", ["auto", "lsd"])
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_argsort_is_stable(cp: Any, guarded: Any, dtype: str, distribution: str, algorithm: str) -> None:
-    for descending in (False, True):
-        keys = make_keys(dtype, MIDDLE, distribution)
-        out = guarded(MIDDLE, np.int64)
-        kernels.argsort(cp.asarray(keys), descending=descending, out=out, algorithm=algorithm)
-        assert_bits(out, expected_positions(keys, descending))
-
-
-@pytest.mark.parametrize("dtype", ["u4", "u8"])
-def test_argsort_around_every_block_size(cp: Any, guarded: Any, dtype: str) -> None:
-    for n in EDGES:
-        keys = make_keys(dtype, n, "few", seed=2)
-        out = guarded(n, np.int64)
-        kernels.argsort(cp.asarray(keys), out=out)
-        assert_bits(out, expected_positions(keys, False))
-
-
-@pytest.mark.parametrize("distribution", ["random", "equal", "few", "low entropy"])
-@pytest.mark.parametrize("dtype", ["u4", "f8"])
-def test_argsort_of_two_levels(cp: Any, dtype: str, distribution: str) -> None:
-    keys = make_keys(dtype, LARGE, distribution)
-    assert_bits(kernels.argsort(cp.asarray(keys)), expected_positions(keys, False))
-
-
-@pytest.mark.parametrize("algorithm", ["auto", "lsd"])
-@pytest.mark.parametrize("values_dtype", ["u4", "f8", "i1", "c16"])
-@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f4", "u8", "f8", "c8"])
-def test_sort_pairs_is_stable(cp: Any, guarded: Any, dtype: str, values_dtype: str, algorithm: str) -> None:
-    for distribution in ("few", "special"):
-        keys = make_keys(dtype, MIDDLE, distribution)
-        values = make_keys(values_dtype, MIDDLE, "random") if values_dtype != "c16" else np.arange(MIDDLE) * (1 + 2j)
-        order = expected_positions(keys, False)
-        keys_out, values_out = guarded(MIDDLE, dtype), guarded(MIDDLE, values_dtype)
-        kernels.sort_pairs(
-            cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out, algorithm=algorithm
-        )
-        assert_bits(keys_out, keys[order])
-        assert_bits(values_out, values[order])
-
-
-ROWS = [(1, 1), (7, 1), (300, 31), (100, 320), (40, 321), (30, 1152), (9, 5000), (3, 17408), (5, 30_000), (2, 200_003)]
-
-
-@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "c8"])
-def test_rows(cp: Any, guarded: Any, dtype: str) -> None:
-    for shape in ROWS:
-        for distribution in ("random", "few"):
-            keys = make_keys(dtype, shape[0] * shape[1], distribution).reshape(shape)
-            device = cp.asarray(keys)
-            out = guarded(keys.size, dtype).reshape(shape)
-            kernels.sort_rows(device, out=out)
-            assert_bits(out, np.stack([expected_sorted(row, False) for row in keys]))
-            positions = kernels.argsort_rows(device, descending=True)
-            assert_bits(positions, np.stack([expected_positions(row, True) for row in keys]))
-
-
-def check_rows(cp: Any, keys: np.ndarray[Any, Any], positions: bool = True) -> None:
-    """Sort rows to another array and in place, and compare positions."""
-    wanted = np.stack([expected_sorted(row, False) for row in keys])
-    device = cp.asarray(keys)
-    assert_bits(kernels.sort_rows(device), wanted)
-    if positions:
-        assert_bits(kernels.argsort_rows(device), np.stack([expected_positions(row, False) for row in keys]))
-    kernels.sort_rows(device, out=device)
-    assert_bits(device, wanted)
-
-
-#: Lengths that exceed a block: whole tiles, one key less and one more. Rows of odd length are unaligned.
-TILE_ROWS = sorted({m * tile + d for tile in TILES for m in (4, 7) for d in (-1, 0, 1)})
-LONG_ROWS = [(40, 12_289), (7, 16_384), (5, 25_601), (6, 100_003), (3, 1 << 18)]
-
-
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_long_rows(cp: Any, monkeypatch: Any, dtype: str, distribution: str) -> None:
-    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 0)
-    for shape in LONG_ROWS:
-        check_rows(cp, make_keys(dtype, shape[0] * shape[1], distribution).reshape(shape))
-
-
-@pytest.mark.parametrize("dtype", ["u4", "f8"])
-def test_rows_around_whole_tiles(cp: Any, monkeypatch: Any, dtype: str) -> None:
-    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 0)
-    for length in TILE_ROWS:
-        check_rows(cp, make_keys(dtype, 5 * length, "random").reshape(5, length))
-
-
-@pytest.mark.parametrize("distribution", ["random", "few", "low entropy"])
-@pytest.mark.parametrize("dtype", ["u1", "u4", "f4", "u8", "f8"])
-def test_rows_with_more_digits_or_several_levels(cp: Any, dtype: str, distribution: str) -> None:
-    for length in (1_179_649, 2_359_297, 4_915_201):
-        check_rows(cp, make_keys(dtype, 2 * length, distribution).reshape(2, length), positions=False)
-
-
-#: Floats for every path of a block sort: bins by value, bins by code, bins of a single code, and merges.
-BLOCK_FLOATS = {
-    "uniform": lambda rng, shape: rng.random(shape),
-    "normal": lambda rng, shape: rng.standard_normal(shape),
-    "lognormal": lambda rng, shape: rng.lognormal(0, 4, shape),
-    "whole": lambda rng, shape: rng.integers(-20, 20, shape),
-    "powers": lambda rng, shape: np.ldexp(1.0, rng.integers(-30, 30, shape)),
-    "one outlier": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
-    "clusters": lambda rng, shape: np.ldexp(1 + rng.random(shape) * 1e-5, rng.integers(0, 4, shape)),
-}
-
-
-@pytest.mark.parametrize("length", [1_153, 2_000, 4_096, 12_800, 16_384])
-@pytest.mark.parametrize("kind", BLOCK_FLOATS)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_rows_of_floats_in_a_block(cp: Any, dtype: str, kind: str, length: int) -> None:
-    check_rows(cp, BLOCK_FLOATS[kind](np.random.default_rng(length), (300, length)).astype(dtype))
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_uniform_rows(cp: Any, monkeypatch: Any, dtype: str) -> None:
-    monkeypatch.setattr(tuning, "ROW_KEYS", 300_000)  # several batches
-    keys = np.random.default_rng(1).random((9, 100_003)).astype(dtype)
-    check_rows(cp, keys)
-    # All keys together are uniform, but no row is.
-    check_rows(cp, (keys * 1000 + np.arange(9)[:, None] * 1000).astype(dtype))
-    check_rows(cp, (keys * np.linspace(0.5, 1.5, 9)[:, None]).astype(dtype))
-    keys[4] = 0.25
-    check_rows(cp, keys)
-
-
-def test_rows_of_different_distributions(cp: Any) -> None:
-    length = 100_000
-    check_rows(cp, np.stack([make_keys("f8", length, name) for name in DISTRIBUTIONS]))
-
-
-def test_many_rows_that_fit_a_block(cp: Any) -> None:
-    keys = cp.random.default_rng(1).random((1 << 11, 17_001), dtype=np.float32)
-    assert keys.size >= tuning.PARTITIONED_ROWS
-    assert_bits(kernels.sort_rows(keys), np.sort(keys.get()))
 
 
 FLOATS = {

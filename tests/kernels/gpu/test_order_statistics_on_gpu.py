@@ -3,10 +3,10 @@
 import contextlib
 
 import dask
-import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
+from support.dask_gpu import check, on_device
 
 import dask_gpusort
 from dask_gpusort.plan import select
@@ -17,21 +17,13 @@ pytestmark = pytest.mark.gpu
 Q = [0, 0.01, 0.25, 0.5, 0.999, 1]
 
 
-def check(found, expected):
-    assert isinstance(found._meta, cupy.ndarray)
-    got = found.compute()
-    assert isinstance(got, cupy.ndarray)
-    assert got.dtype == found.dtype == expected.dtype
-    np.testing.assert_array_equal(cupy.asnumpy(got), expected)
-
-
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:overflow:RuntimeWarning")
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
 @pytest.mark.parametrize("distribution", ["bits", "few", "special", "zipf", "sorted"])
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8"])
 def test_by_samples(dtype, distribution, scheduler):
     host = ours.make(dtype, 200_000, distribution)
-    x = da.from_array(cupy.asarray(host), chunks=30_000, asarray=False)
+    x = on_device(host, 30_000)
     with np.errstate(all="ignore"), dask.config.set(scheduler=scheduler):
         check(dask_gpusort.nanquantile(x, Q, strategy="samples"), np.nanquantile(host, Q))
         check(dask_gpusort.quantile(x, Q, strategy="samples"), np.quantile(host, Q))
@@ -44,7 +36,7 @@ def test_by_samples(dtype, distribution, scheduler):
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8"])
 def test_joined(dtype, distribution, chunks):
     host = ours.make(dtype, 3_000_000, distribution)
-    x = da.from_array(cupy.asarray(host), chunks=chunks, asarray=False).persist(scheduler="threads")
+    x = on_device(host, chunks).persist(scheduler="threads")
     assert "join: one task" in dask_gpusort.explain_quantile(x, Q)
     with np.errstate(all="ignore"):
         check(dask_gpusort.nanquantile(x, Q), np.nanquantile(host, Q))
@@ -56,7 +48,7 @@ def test_joined(dtype, distribution, chunks):
 def test_joined_lanes(axis):
     host = np.random.default_rng(0).random((50, 60, 70)).astype("f4")
     host[1, 5] = np.nan
-    x = da.from_array(cupy.asarray(host), chunks=(20, 30, 40), asarray=False)
+    x = on_device(host, (20, 30, 40))
     for name in ("quantile", "nanquantile"):
         check(getattr(dask_gpusort, name)(x, Q, axis), getattr(np, name)(host, Q, axis))
     found = dask_gpusort.nanmedian(x, axis, keepdims=True)
@@ -69,7 +61,7 @@ def test_joined_lanes(axis):
 def test_lanes_of_a_matrix():
     host = np.random.default_rng(0).random((3, 100_000)).astype("f4")
     host[1, 5] = np.nan
-    x = da.from_array(cupy.asarray(host), chunks=(2, 30_000), asarray=False)
+    x = on_device(host, (2, 30_000))
     for strategy in ("samples", "rechunk", "join"):
         check(dask_gpusort.median(x, 1, keepdims=True, strategy=strategy), np.median(host, 1, keepdims=True))
         check(dask_gpusort.nanquantile(x, Q, 1, strategy=strategy), np.nanquantile(host, Q, 1))
@@ -78,14 +70,14 @@ def test_lanes_of_a_matrix():
 def test_many_quantiles():
     host = np.random.default_rng(0).random(300_000)
     many = np.linspace(0, 1, 2001)
-    x = da.from_array(cupy.asarray(host), chunks=50_000, asarray=False)
+    x = on_device(host, 50_000)
     check(dask_gpusort.quantile(x, many, strategy="samples"), np.quantile(host, many))
 
 
 def test_further_rounds(monkeypatch):
     monkeypatch.setattr(select, "FETCHED_BYTES", 0)
     host = ours.make("i8", 300_000, "bits")
-    x = da.from_array(cupy.asarray(host), chunks=50_000, asarray=False)
+    x = on_device(host, 50_000)
     check(dask_gpusort.quantile(x, Q, strategy="samples"), np.quantile(host, Q))
 
 
@@ -95,8 +87,8 @@ def test_weights(axis, strategy):
     host = np.random.default_rng(0).random((3, 1000)).astype("f4")
     host[1, 5] = np.nan
     weights = np.random.default_rng(1).integers(0, 5, host.shape)
-    x = da.from_array(cupy.asarray(host), chunks=(2, 300), asarray=False)
-    moved = da.from_array(cupy.asarray(weights), chunks=(3, 100), asarray=False)
+    x = on_device(host, (2, 300))
+    moved = on_device(weights, (3, 100))
     for name in ("quantile", "nanquantile"):
         found = getattr(dask_gpusort, name)(
             x, Q, axis, weights=moved, method="inverted_cdf", strategy=strategy, keepdims=True

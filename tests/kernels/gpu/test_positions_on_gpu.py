@@ -1,11 +1,11 @@
 """Reads and writes at positions of CuPy chunks, by every strategy: the results equal NumPy's, and are CuPy arrays."""
 
 import dask
-import dask.array as da
 import numpy as np
 import pytest
 from support import positions as ours_at
 from support import strategies as ours
+from support.dask_gpu import check, on_device
 
 import dask_gpusort
 
@@ -15,25 +15,13 @@ pytestmark = pytest.mark.gpu
 EXCHANGES = ["auto", "gather", "tasks"]
 
 
-def on_gpu(array, chunks):
-    return da.from_array(cupy.asarray(array), chunks=chunks, asarray=False)
-
-
-def check(found, expected):
-    assert isinstance(found._meta, cupy.ndarray)
-    got = found.compute()
-    assert isinstance(got, cupy.ndarray)
-    assert got.dtype == found.dtype == expected.dtype
-    np.testing.assert_array_equal(cupy.asnumpy(got), expected)
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i1", "i8", "c8"])
 @pytest.mark.parametrize("spread", ["random", "equal", "few"])
 def test_one_dimension(dtype, spread, exchange):
     array, values = ours.make(dtype, 20_000, "small"), ours.make(dtype, 50_000, "small", 1)
     indices = ours_at.indices_below(20_000, (50_000,), "i8", 0, spread)
-    x, at, some = on_gpu(array, 3000), on_gpu(indices, 7000), on_gpu(values, 9000)
+    x, at, some = on_device(array, 3000), on_device(indices, 7000), on_device(values, 9000)
     check(ours_at.built(dask_gpusort.take_along_axis, exchange, 4, x, at, 0), array[indices])
     check(ours_at.built(dask_gpusort.take, exchange, 4, x, at), array[indices])
     wanted = array.copy()
@@ -46,7 +34,7 @@ def test_one_dimension(dtype, spread, exchange):
 def test_two_dimensions(axis, exchange):
     rng = np.random.default_rng(0)
     array, indices = rng.random((40, 50)), rng.integers(-40, 40, (40, 50))
-    x, at = on_gpu(array, (7, 9)), on_gpu(indices, (11, 13))
+    x, at = on_device(array, (7, 9)), on_device(indices, (11, 13))
     check(
         ours_at.built(dask_gpusort.take_along_axis, exchange, 4, x, at, axis), np.take_along_axis(array, indices, axis)
     )
@@ -60,7 +48,7 @@ def test_two_dimensions(axis, exchange):
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_indices_out_of_range_raise(exchange):
-    x, at = on_gpu(np.arange(10), 3), on_gpu(np.array([0, 10]), 1)
+    x, at = on_device(np.arange(10), 3), on_device(np.array([0, 10]), 1)
     for function in (dask_gpusort.take, lambda a, b: dask_gpusort.take_along_axis(a, b, 0)):
         with pytest.raises(IndexError, match="index 10 is out of bounds for axis 0 with size 10"):
             ours_at.built(function, exchange, 2, x, at).compute()
@@ -68,12 +56,12 @@ def test_indices_out_of_range_raise(exchange):
 
 def test_a_sort_from_its_positions():
     array = ours.make("f4", 20_000, "bits")
-    x = on_gpu(array, 3000)
+    x = on_device(array, 3000)
     with dask.config.set(scheduler="synchronous"):
         check(dask_gpusort.take_along_axis(x, dask_gpusort.argsort(x)), np.sort(array))
 
 
 def test_indices_in_memory():
-    x = on_gpu(np.arange(200), 30)
+    x = on_device(np.arange(200), 30)
     check(dask_gpusort.take(x, [3, -1]), np.array([3, 199]))
     check(dask_gpusort.take(x, np.arange(200)[::-1]), np.arange(200)[::-1])

@@ -6,23 +6,12 @@ import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
+from support.dask_gpu import check, on_device
 
 import dask_gpusort
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
-
-
-def on_device(host, chunks):
-    return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
-
-
-def check(found, expected):
-    assert isinstance(found._meta, cupy.ndarray)
-    got = found.compute()
-    assert isinstance(got, cupy.ndarray)
-    assert got.dtype == found.dtype == expected.dtype
-    np.testing.assert_array_equal(cupy.asnumpy(got), expected)
 
 
 @pytest.mark.parametrize("groups", [None, 4])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_kernels import BLOCK_SORT_KEYS, POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, use_small_blocks
+from support.host_kernels import POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import counting, splitters
@@ -17,8 +17,6 @@ from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
-
-pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 
 def calls():
@@ -33,9 +31,6 @@ def calls():
         for dtype in ("i8", "u8", "M8[s]"):
             yield lambda empty, dtype=dtype: kernels.sorted_codes(empty(TWO_LEVELS, dtype))
             yield lambda empty, dtype=dtype: kernels.encode(empty(9, dtype))
-        for function, _, dtype, shapes in SORTS.values():
-            for n in shapes:
-                yield lambda empty, f=function, n=n, d=dtype: getattr(kernels, f)(empty(n, d))
         yield lambda empty: sample_splitters(empty(1 << 21, "u4"))
         use_three_levels(patch)
         for dtype in ("i4", "f8"):
@@ -236,23 +231,3 @@ def test_floats_are_mapped_by_value(device, monkeypatch, dtype, kind, descending
         wanted = np.concatenate([number[::-1], wanted[number.size :]])
     np.testing.assert_array_equal(kernels.sort_keys(source, descending=descending), wanted)
     np.testing.assert_array_equal(keys[kernels.argsort(source, descending=descending)], wanted)
-
-
-#: Function, the NumPy function with the same result, dtype, shapes.
-SORTS = {
-    "keys": (*SORTED, "f4", [0, 1, BLOCK_SORT_KEYS - 1, BLOCK_SORT_KEYS, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),
-    "positions": (*POSITIONS, "i4", [1, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),
-    "positions of 64 bits": (*POSITIONS, "f8", [1, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),
-    "narrow keys": (*SORTED, "i2", [1, 4093, TWO_LEVELS]),
-}
-
-
-@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
-@pytest.mark.parametrize("case", SORTS)
-def test_one_block_one_level_and_two(device, monkeypatch, case, kind):
-    function, twin, dtype, shapes = SORTS[case]
-    use_small_blocks(monkeypatch)
-    rng = np.random.default_rng(8)
-    for shape in shapes:
-        keys = bits_of_keys(rng, dtype, shape, kind)
-        np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys)), twin(keys))

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import host_cuda
 
 from dask_gpusort.kernels.launch.launch import Launch, instance
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
 from dask_gpusort.kernels.papers.passes import THREADS, KeyValueArrays, keys_per_thread
 from dask_gpusort.kernels.primitives import scan
-
-pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 ALGORITHMS = {"four_step": four_step, "split": split, "count_scan_reorder": count_scan_reorder}
 #: Dtypes of keys and values. Every dtype of keys occurs with and without values.

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import dask
 import numpy as np
 import pytest
-from support import host_cuda, oracle
+from support import oracle
 from support import strategies as ours
 from support.host_staging import replace_staging
 from support.sorting import computed, groups
@@ -20,7 +20,6 @@ from dask_gpusort.graph.sort import global_sort
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 steps = pytest.importorskip("dask_gpusort.chunk.cupy_staged_ops")
 copies = pytest.importorskip("dask_gpusort.chunk.cupy_staging")
-pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 
 @pytest.fixture(autouse=True)

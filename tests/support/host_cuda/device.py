@@ -205,6 +205,8 @@ class HostDevice:
         Replacement for the module CuPy; its allocations are poisoned and guarded.
     """
 
+    is_small = True
+
     def __init__(self, sources: Path, cache: Path, multiprocessors: int = 1) -> None:
         self.sources = sources
         self.cache = cache
@@ -215,6 +217,10 @@ class HostDevice:
         self._kernels: dict[tuple[str, str, str | None], Callable[..., None]] = {}
         self._allocated: list[Guarded] = []
         self.array = self.cupy.asarray
+
+    def large(self, *_: Any) -> tuple[Any, ...]:
+        """Cases that take a GPU: none."""
+        return ()
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> HostArray:
         """Allocate poisoned elements between canaries. `check` reads the canaries."""

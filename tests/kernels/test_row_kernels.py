@@ -1,21 +1,21 @@
-"""Row sorts on the CPU, with random thread orders, against NumPy: both sides of every choice of strategy."""
+"""Row sorts on the host, with random thread orders, and on a GPU: both sides of every choice of strategy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import host_cuda
+from support.gpu_checks import assert_bits, expected_positions, expected_sorted
+from support.gpu_data import DISTRIBUTIONS, make_keys
+from support.gpu_data import DTYPES as OF_GPUS
 from support.host_kernels import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, use_small_blocks
+from support.marks import only_gpu
 
 from dask_gpusort import kernels
-from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import sorting
 from dask_gpusort.kernels.buckets import splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.msd import row_partition
 from dask_gpusort.kernels.policy import tuning
-
-pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 TILE = tuning.Tile(128, 8, 2, 16)
 WIDE_TILE = tuning.Tile(128, 8, 2, 32)
@@ -53,9 +53,11 @@ def use_small_rows(patch):
     patch.setattr(tuning, "COUNT_ROW_KEYS", 5000)
 
 
-@pytest.fixture(autouse=True)
-def small_rows(monkeypatch):
+@pytest.fixture
+def host(host, monkeypatch):
+    """The host, with small blocks and tiles."""
     use_small_rows(monkeypatch)
+    return host
 
 
 @pytest.fixture
@@ -78,23 +80,18 @@ def strategies(monkeypatch):
     return taken
 
 
-def expected_rows(keys):
-    codes = codes_of.encode(keys.ravel()).reshape(keys.shape)
-    return codes_of.decode(np.sort(codes, axis=-1).ravel(), keys.dtype).reshape(keys.shape)
-
-
-def check_rows(device, keys):
-    """Sort to another array, in place, and by positions."""
-    wanted = expected_rows(keys).view("u1")
-    source = device.array(keys)
-    np.testing.assert_array_equal(np.asarray(sorting.sort_rows(source)).view("u1"), wanted)
-    np.testing.assert_array_equal(source.view("u1"), keys.view("u1"))
-    sorting.sort_rows(source, out=source)
-    np.testing.assert_array_equal(source.view("u1"), wanted)
-
-
-def check_positions(device, keys):
-    np.testing.assert_array_equal(sorting.argsort_rows(device.array(keys)), np.argsort(keys, axis=-1, kind="stable"))
+def check_rows(device, keys, positions=True, descending=False):
+    """Sort to another array, by positions, and in place."""
+    source, out = device.array(keys), device.empty(keys.shape, keys.dtype)
+    wanted = np.stack([expected_sorted(row, descending) for row in keys])
+    sorting.sort_rows(source, descending=descending, out=out)
+    assert_bits(out, wanted)
+    assert_bits(source, keys)
+    if positions:
+        at = np.stack([expected_positions(row, descending) for row in keys])
+        assert_bits(sorting.argsort_rows(source, descending=descending), at)
+    sorting.sort_rows(source, descending=descending, out=source)
+    assert_bits(source, wanted)
 
 
 @pytest.mark.parametrize(
@@ -111,33 +108,28 @@ def check_positions(device, keys):
     ],
     ids=str,
 )
-def test_strategy_by_shape(device, strategies, shape, strategy):
+def test_strategy_by_shape(host, strategies, shape, strategy):
     keys = bits_of_keys(np.random.default_rng(1), "u4", shape, "random")
-    np.testing.assert_array_equal(sorting.sort_rows(device.array(keys)), np.sort(keys))
+    np.testing.assert_array_equal(sorting.sort_rows(host.array(keys)), np.sort(keys))
     assert set(strategies) == {strategy}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 4001), (7, 3001), (3, 5003), (4, 4096)], ids=str)
-def test_every_dtype(device, dtype, shape):
-    rng = np.random.default_rng(2)
-    keys = rng.integers(0, 2, shape).astype("?") if dtype == "?" else bits_of_keys(rng, dtype, shape, "random")
-    check_rows(device, keys)
+def test_every_dtype(host, dtype, shape):
+    check_rows(host, make_keys(dtype, shape[0] * shape[1], "random").reshape(shape), positions=False)
 
 
-@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "low entropy"])
 @pytest.mark.parametrize("dtype", ["i4", "f8"])
-def test_any_distribution(device, dtype, kind):
+def test_any_distribution(host, dtype, kind):
     for shape in ((20, 301), (1, BLOCK_SORT_KEYS), (3, 5003)):
-        keys = bits_of_keys(np.random.default_rng(3), dtype, shape, kind)
-        check_rows(device, keys)
-        check_positions(device, keys)
+        check_rows(host, make_keys(dtype, shape[0] * shape[1], kind).reshape(shape))
 
 
-def test_uniform_keys_by_a_uniform_map(device, strategies):
+def test_uniform_keys_by_a_uniform_map(host, strategies):
     keys = np.random.default_rng(4).integers(0, 1 << 32, (5, 6001), dtype=np.uint32)
-    check_rows(device, keys)
-    check_positions(device, keys)
+    check_rows(host, keys)
     assert set(strategies) == {"partition_rows"}
 
 
@@ -145,6 +137,7 @@ def test_uniform_keys_by_a_uniform_map(device, strategies):
 BLOCK_FLOATS = {
     "uniform": lambda rng, shape: rng.random(shape),
     "normal": lambda rng, shape: rng.standard_normal(shape),
+    "lognormal": lambda rng, shape: rng.lognormal(0, 4, shape),
     "whole": lambda rng, shape: rng.integers(-20, 20, shape),
     "powers": lambda rng, shape: np.ldexp(1.0, rng.integers(-30, 30, shape)),
     "powers and NaN": lambda rng, shape: np.where(
@@ -156,93 +149,89 @@ BLOCK_FLOATS = {
 }
 
 
-@pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("kind", BLOCK_FLOATS)
-def test_floats_in_a_block(device, strategies, kind, dtype, descending):
-    keys = BLOCK_FLOATS[kind](np.random.default_rng(8), (3, BLOCK_SORT_KEYS // 2 - 3)).astype(dtype)
-    check_rows(device, keys)
-    check_positions(device, keys)
-    mirrored = np.sort(keys) if not descending else -np.sort(-keys)
-    np.testing.assert_array_equal(sorting.sort_rows(device.array(keys), descending=descending), mirrored)
-    assert set(strategies) == {"run_block_sort"}
+def test_floats_in_a_block(device, strategies, kind, dtype):
+    lengths = [BLOCK_SORT_KEYS // 2 - 3, *device.large(1_153, 2_000, 4_096, 12_800, 16_384)]
+    for shape in [(300 if length > BLOCK_SORT_KEYS else 3, length) for length in lengths]:
+        keys = BLOCK_FLOATS[kind](np.random.default_rng(8), shape).astype(dtype)
+        for descending in (False, True):
+            check_rows(device, keys, positions=not descending, descending=descending)
+    assert set(strategies) == {"run_block_sort"} or not device.is_small
 
 
 @pytest.mark.parametrize("dtype", ["u4", "f4", "f8"])
-def test_rows_with_different_ranges(device, strategies, dtype):
+def test_rows_with_different_ranges(host, strategies, dtype):
     """Row i is close to i. All keys together are uniform, but one map puts each row into one bucket."""
     num_rows = 8
     keys = (np.random.default_rng(5).random((num_rows, 5003)) + np.arange(num_rows)[:, None]) * 1000
-    check_rows(device, keys.astype(dtype))
+    check_rows(host, keys.astype(dtype), positions=False)
     assert set(strategies) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
-def test_rows_with_different_ranges_that_fit_a_block(device, monkeypatch, strategies):
+def test_rows_with_different_ranges_that_fit_a_block(host, monkeypatch, strategies):
     """No row fits the smaller block; every row fits the larger one."""
     monkeypatch.setattr(
         tuning, "BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, (tuning.BlockSortShape(128, 9, 1024), BLOCK_SORT))
     )
     num_rows = 8
     keys = (np.random.default_rng(6).random((num_rows, 2003)) + np.arange(num_rows)[:, None]).astype("f4")
-    check_rows(device, keys)
+    check_rows(host, keys, positions=False)
     assert set(strategies) == {"partition_rows: declined", "run_block_sort"}
 
 
-def test_a_few_rows_with_other_distributions(device, strategies):
+def test_a_few_rows_with_other_distributions(host, strategies):
     """Their buckets do not fit a block, so one more level sorts them."""
     keys = np.random.default_rng(7).random((12, 5003)).astype("f4")
     keys[3], keys[5], keys[7] = 0.25, keys[5] * 1e-3, np.sort(keys[7])[::-1]
-    check_rows(device, keys)
-    check_positions(device, keys)
+    check_rows(host, keys)
     assert set(strategies) == {"partition_rows"}
 
 
-def test_equal_rows(device, strategies):
+def test_equal_rows(host, strategies):
     keys = np.full((4, 5003), 7, np.uint32)
-    check_rows(device, keys)
-    check_positions(device, keys)
+    check_rows(host, keys)
     assert set(strategies) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
 @pytest.mark.parametrize("num_rows", [5, 6])
-def test_rows_are_partitioned_in_batches(device, monkeypatch, strategies, num_rows):
+def test_rows_are_partitioned_in_batches(host, monkeypatch, strategies, num_rows):
     monkeypatch.setattr(tuning, "ROW_KEYS", 10_000)  # three rows
     keys = np.random.default_rng(8).random((num_rows, 3001))
-    check_rows(device, keys)
-    check_positions(device, keys)
+    check_rows(host, keys)
     assert strategies == ["partition_rows"] * 6
 
 
 @pytest.mark.parametrize("skip", [1, 2, 3])
-def test_unaligned_rows(device, skip):
+def test_unaligned_rows(host, skip):
     """Rows do not start at a multiple of 16 bytes, the size of a vector."""
     for dtype in ("u1", "i2", "f4"):
         keys = bits_of_keys(np.random.default_rng(skip), dtype, 4 * 3001 + skip, "random")
-        matrix = device.array(keys)[skip:].reshape(4, 3001)
+        matrix = host.array(keys)[skip:].reshape(4, 3001)
         np.testing.assert_array_equal(sorting.sort_rows(matrix), np.sort(keys[skip:].reshape(4, 3001)))
 
 
-def test_stable_rows(device):
+def test_stable_rows(host):
     keys = np.random.default_rng(9).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0], "f4"), (3, 5003))
     wanted = np.take_along_axis(keys, np.argsort(keys, axis=-1, kind="stable"), axis=-1)
-    got = sorting.sort_rows(device.array(keys), stable=True)
+    got = sorting.sort_rows(host.array(keys), stable=True)
     np.testing.assert_array_equal(np.asarray(got).view("u4"), wanted.view("u4"))
 
 
-def test_descending_rows(device):
+def test_descending_rows(host):
     keys = np.random.default_rng(10).random((3, 5003))
-    np.testing.assert_array_equal(sorting.sort_rows(device.array(keys), descending=True), np.sort(keys)[:, ::-1])
+    np.testing.assert_array_equal(sorting.sort_rows(host.array(keys), descending=True), np.sort(keys)[:, ::-1])
 
 
 @pytest.mark.parametrize("parts_of", [512, 5000, 1 << 16])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
-def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
+def test_counts_and_their_scan(host, monkeypatch, dtype, parts_of):
     """Every key is counted once, in the row and digit to which the partition moves it."""
     monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", parts_of)
     keys = bits_of_keys(np.random.default_rng(11), dtype, (7, 3001), "random")
     elements = sorting.row_elements(device_key(keys.dtype, False))
     partition = row_partition.plan_partition(elements, keys.shape[1])
-    source = device.array(keys)
+    source = host.array(keys)
     sampled = row_partition.sample_rows(elements, source, partition)
     counts = row_partition.count_rows(elements, source, sampled, partition).reshape(len(keys), -1)
     np.testing.assert_array_equal(counts.sum(axis=1), keys.shape[1])
@@ -255,7 +244,7 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
 
 @pytest.mark.parametrize("length", [BLOCK_SORT_KEYS + 1, 20_011, LONGEST])
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
-def test_partitions_fit(device, dtype, length):
+def test_partitions_fit(host, dtype, length):
     partition = row_partition.plan_partition(sorting.row_elements(device_key(np.dtype(dtype), False)), length)
     assert partition.num_digits <= partition.tile.digits
     assert partition.num_digits << partition.fine_bits <= tuning.MAX_FINE
@@ -265,9 +254,9 @@ def test_partitions_fit(device, dtype, length):
     assert partition.shape is BLOCK_SORT
 
 
-def test_balance_test_of_one_row_accepts_a_uniform_map(device):
+def test_balance_test_of_one_row_accepts_a_uniform_map(host):
     n, num_fine = 40_000, 64
-    keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
+    keys = host.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
     elements = sorting.row_elements(device_key(np.dtype("u4"), False))
     test = splitters.BalanceTest(n, num_fine, 0, 0, 0)  # limits that make every bucket overfull
     sampled = splitters.sample_splitters(elements, keys, n, num_fine, test)
@@ -279,3 +268,71 @@ def test_balance_test_of_one_row_accepts_a_uniform_map(device):
 def test_public_names():
     assert kernels.sort_rows is sorting.sort_rows
     assert kernels.argsort_rows is sorting.argsort_rows
+
+
+# What takes a GPU.
+
+ROWS = [(1, 1), (7, 1), (300, 31), (100, 320), (40, 321), (30, 1152), (9, 5000), (3, 17408), (5, 30_000), (2, 200_003)]
+TILES = {tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()}
+#: Lengths that exceed a block: whole tiles, one key less and one more. Rows of odd length are unaligned.
+TILE_ROWS = sorted({m * tile + d for tile in TILES for m in (4, 7) for d in (-1, 0, 1)})
+LONG_ROWS = [(40, 12_289), (7, 16_384), (5, 25_601), (6, 100_003), (3, 1 << 18)]
+
+
+@only_gpu
+@pytest.mark.parametrize("distribution", ["random", "few"])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "c8"])
+def test_rows_of_any_length(device, dtype, distribution):
+    for shape in ROWS:
+        keys = make_keys(dtype, shape[0] * shape[1], distribution).reshape(shape)
+        for descending in (False, True):
+            check_rows(device, keys, descending=descending)
+
+
+@only_gpu
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", OF_GPUS)
+def test_long_rows(device, monkeypatch, dtype, distribution):
+    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 0)
+    for shape in LONG_ROWS:
+        check_rows(device, make_keys(dtype, shape[0] * shape[1], distribution).reshape(shape))
+
+
+@only_gpu
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_rows_around_whole_tiles(device, monkeypatch, dtype):
+    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 0)
+    for length in TILE_ROWS:
+        check_rows(device, make_keys(dtype, 5 * length, "random").reshape(5, length))
+
+
+@only_gpu
+@pytest.mark.parametrize("distribution", ["random", "few", "low entropy"])
+@pytest.mark.parametrize("dtype", ["u1", "u4", "f4", "u8", "f8"])
+def test_rows_with_more_digits_or_several_levels(device, dtype, distribution):
+    for length in (1_179_649, 2_359_297, 4_915_201):
+        check_rows(device, make_keys(dtype, 2 * length, distribution).reshape(2, length), positions=False)
+
+
+@only_gpu
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_uniform_rows(device, monkeypatch, dtype):
+    monkeypatch.setattr(tuning, "ROW_KEYS", 300_000)  # several batches
+    keys = np.random.default_rng(1).random((9, 100_003))
+    # All keys together are uniform, but no row is.
+    for spread in (keys, keys * 1000 + np.arange(9)[:, None] * 1000, keys * np.linspace(0.5, 1.5, 9)[:, None]):
+        check_rows(device, spread.astype(dtype))
+    keys[4] = 0.25
+    check_rows(device, keys.astype(dtype))
+
+
+@only_gpu
+def test_rows_of_different_distributions(device):
+    check_rows(device, np.stack([make_keys("f8", 100_000, name) for name in DISTRIBUTIONS]))
+
+
+@only_gpu
+def test_many_rows_that_fit_a_block(device):
+    keys = device.cupy.random.default_rng(1).random((1 << 11, 17_001), dtype=np.float32)
+    assert keys.size >= tuning.PARTITIONED_ROWS
+    assert_bits(kernels.sort_rows(keys), np.sort(keys.get()))

@@ -1,22 +1,23 @@
-"""Selection on the CPU, with random thread orders, against NumPy: counts and keys between bounds, and keys at ranks."""
+"""Selection on the host and on a GPU, against NumPy: counts and keys between bounds, and keys at ranks."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import host_cuda
-from support.gpu_data import special_keys
+from support.gpu_data import DISTRIBUTIONS, make_keys, special_keys
+from support.gpu_data import DTYPES as OF_GPUS
 from support.host_kernels import bits_of_keys
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
+from dask_gpusort.chunk import ops_for
 from dask_gpusort.kernels import selecting
-from dask_gpusort.kernels import selecting as extracting
-
-pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8", "M8[s]"]
 LONG = 17_001  # u4: more than a block holds
+LARGE = (1 << 24) + 3
+#: Shapes of keys that a GPU alone selects from, for rows of all lengths.
+ON_GPUS = (1009, 365), (61, 5003), (7, 65_537)
 
 
 def calls():
@@ -57,27 +58,27 @@ def encode(keys):
     return codes_of.encode(keys.ravel()).reshape(keys.shape)
 
 
-def tie_class(codes, dtype, ties):
-    """First and last codes that count as equal."""
-    return (codes_of.tie_floor(codes, dtype), codes_of.tie_ceiling(codes, dtype)) if ties else (codes, codes)
-
-
 def expected_extract(keys, low, high, ties):
     """Counts at the ends (rows, 4, brackets), and the sorted codes strictly inside of each row."""
-    codes = encode(keys)[:, None]
-    first_low, last_low = tie_class(low[..., None], keys.dtype, ties)
-    first_high, last_high = tie_class(high[..., None], keys.dtype, ties)
-    masks = codes < first_low, codes <= last_low, codes < first_high, codes <= last_high
-    inside = ((last_low < codes) & (codes < first_high)).any(axis=1)
-    found = [np.sort(row[mask]) for row, mask in zip(codes[:, 0], inside, strict=True)]
-    counts = np.stack([mask.sum(axis=2) for mask in masks], axis=1)
-    counts[:, 2] = np.maximum(counts[:, 1], counts[:, 2])
+
+    def floor(codes):
+        return codes_of.tie_floor(codes, keys.dtype) if ties else codes
+
+    counts, found = np.empty((len(keys), 4, low.shape[1]), np.int64), []
+    for row, of_row, ends in zip(np.sort(encode(keys)), counts, np.stack([low, high], 1), strict=True):
+        floors = floor(row)
+        of_row[:] = [np.searchsorted(floors, floor(end), side) for end in ends for side in ("left", "right")]
+        of_row[2] = np.maximum(of_row[1], of_row[2])
+        steps = np.zeros(row.size + 1, np.int64)
+        np.add.at(steps, of_row[1], 1)
+        np.add.at(steps, of_row[2], -1)
+        found.append(row[np.cumsum(steps[:-1]) > 0])
     return counts, found
 
 
 def check_extract(device, keys, low, high, capacity=None, ties=True):
     source = keys if isinstance(keys, device.cupy.ndarray) else device.array(keys)
-    keys = np.asarray(source)
+    keys = source.get()
     ends, inside = expected_extract(keys, low, high, ties)
     most = max((len(row) for row in inside), default=0)
     got = kernels.extract([source], low, high, most if capacity is None else capacity, ties=ties)
@@ -85,7 +86,7 @@ def check_extract(device, keys, low, high, capacity=None, ties=True):
     np.testing.assert_array_equal(got.nans, is_nan(keys).sum(axis=1))
     np.testing.assert_array_equal(got.found, [len(row) for row in inside])
     assert got.inside.dtype == keys.dtype
-    for row, found, wanted in zip(np.asarray(got.inside), got.found, inside, strict=True):
+    for row, found, wanted in zip(got.inside.get(), got.found, inside, strict=True):
         taken = np.sort(encode(row[: min(found, len(row))]))
         if found <= len(row):
             np.testing.assert_array_equal(taken, wanted)
@@ -132,10 +133,10 @@ def test_extract_of_unaligned_keys(device, skip):
     rng = np.random.default_rng(skip)
     for dtype in ("u1", "i2", "f4"):
         keys = device.array(draw(dtype, (1, 3 * 501 + skip), "random").ravel())[skip:].reshape(3, 501)
-        check_extract(device, keys, *draw_brackets(np.asarray(keys), 2, rng))
+        check_extract(device, keys, *draw_brackets(keys.get(), 2, rng))
 
 
-@pytest.mark.parametrize("count", [0, 1, 16, 200, extracting.MOST_BRACKETS])
+@pytest.mark.parametrize("count", [0, 1, 16, 200, selecting.MOST_BRACKETS])
 def test_any_number_of_brackets(device, count):
     """From a copy of each counter for every lane to one copy; without brackets NaN are counted alone."""
     keys = draw("f4", (1, 3001), "special")
@@ -160,13 +161,13 @@ def test_more_keys_inside_than_the_capacity(device):
 
 def test_rows_are_cut_into_parts(device, monkeypatch):
     """More parts than blocks, of which one is empty: rows of 5 keys in parts of 2."""
-    monkeypatch.setattr(extracting, "LEAST_PIECE", 2)
-    monkeypatch.setattr(extracting, "EXTRACT_BLOCKS", 4)
+    monkeypatch.setattr(selecting, "LEAST_PIECE", 2)
+    monkeypatch.setattr(selecting, "EXTRACT_BLOCKS", 4)
     rng = np.random.default_rng(3)
     for shape in ((1, 5), (1, 9001), (3, 5), (7, 3)):
         keys = draw("i8", shape, "random")
         check_extract(device, keys, *draw_brackets(keys, 2, rng))
-    monkeypatch.setattr(extracting, "MOST_PIECE", 100)
+    monkeypatch.setattr(selecting, "MOST_PIECE", 100)
     keys = draw("i8", (2, 1501), "random")
     check_extract(device, keys, *draw_brackets(keys, 2, rng))
 
@@ -181,7 +182,7 @@ def test_rows_in_several_parts(device):
     got = kernels.extract(parts, low, high, 5001)
     np.testing.assert_array_equal(got.ends, ends)
     np.testing.assert_array_equal(got.nans, is_nan(keys).sum(axis=1))
-    for row, found, wanted in zip(np.asarray(got.inside), got.found, inside, strict=True):
+    for row, found, wanted in zip(got.inside.get(), got.found, inside, strict=True):
         np.testing.assert_array_equal(np.sort(encode(row[:found])), wanted)
     device.check()
 
@@ -195,23 +196,23 @@ def test_one_sample_of_each_stratum(device, dtype, stratum):
     parts = [device.array(keys[start:stop].copy()) for start, stop in zip(cuts, cuts[1:], strict=False)]
     sample = kernels.draw_samples(parts, stratum)
     assert (sample.dtype, len(sample)) == (keys.dtype, 5001 // stratum)
-    for number, key in enumerate(np.asarray(sample)):
+    for number, key in enumerate(sample.get()):
         assert key in keys[number * stratum : (number + 1) * stratum]
     if stratum == 1000 and dtype == "i8":
-        offsets = np.asarray(sample) % stratum
+        offsets = sample.get() % stratum
         assert len(set(offsets.tolist())) == 5
     device.check()
 
 
 def check_select(device, keys, ranks, axis=1):
     source = keys if isinstance(keys, device.cupy.ndarray) else device.array(keys)
-    keys = np.asarray(source)
+    keys = source.get()
     lanes = keys if axis == 1 else keys.T
     selected, nans = kernels.select_rows(source, ranks, axis)
-    np.testing.assert_array_equal(nans, is_nan(lanes).sum(axis=1))
+    np.testing.assert_array_equal(nans.get(), is_nan(lanes).sum(axis=1))
     wanted = np.take_along_axis(np.sort(encode(np.ascontiguousarray(lanes)), axis=1), np.asarray(ranks), axis=1)
     assert selected.dtype == keys.dtype
-    np.testing.assert_array_equal(encode(np.asarray(selected)), wanted)
+    np.testing.assert_array_equal(encode(selected.get()), wanted)
     device.check()
 
 
@@ -311,7 +312,7 @@ def test_a_rank_past_the_end_is_the_last_one(device):
     for length in (100, 1500, LONG):
         keys = draw("u4", (1, length), "random")
         selected, _ = kernels.select_rows(device.array(keys), np.array([[length, -1, 1 << 40]]))
-        np.testing.assert_array_equal(selected, [[keys.max(), keys.min(), keys.max()]])
+        np.testing.assert_array_equal(selected.get(), [[keys.max(), keys.min(), keys.max()]])
 
 
 def test_errors(device):
@@ -322,7 +323,7 @@ def test_errors(device):
             kernels.extract([keys], ends, wrong, 10)
     with pytest.raises(ValueError, match="contiguous 1-dimensional array"):
         kernels.draw_samples([keys], 2)
-    most = np.zeros((3, extracting.MOST_BRACKETS + 1), "u4")
+    most = np.zeros((3, selecting.MOST_BRACKETS + 1), "u4")
     with pytest.raises(ValueError, match="give at most"):
         kernels.extract([keys], most, most, 10)
     for wrong in (ranks.astype("i4"), ranks[:2], ranks[0]):
@@ -334,3 +335,94 @@ def test_errors(device):
         kernels.select_rows(device.array(np.zeros((3, 0), "f4")), ranks)
     with pytest.raises(TypeError, match="do not sort complex128"):
         kernels.select_rows(device.array(np.zeros((3, 4), "c16")), ranks)
+
+
+# What takes a GPU.
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", OF_GPUS)
+def test_many_keys_of_any_distribution(gpu, dtype, distribution):
+    rng = np.random.default_rng(1)
+    keys = make_keys(dtype, 3 * 1009 * 297, distribution)
+    for shape, count in (((1, -1), 5), ((3, -1), 1), ((3 * 1009, -1), 2)):
+        for ties in (False, True):
+            rows = keys.reshape(shape)
+            check_extract(gpu, rows, *draw_brackets(rows, count, rng), ties=ties)
+    for num_lanes, length in ON_GPUS:
+        lanes = make_keys(dtype, num_lanes * length, distribution)
+        for axis, shape in enumerate(((length, num_lanes), (num_lanes, length))):
+            check_select(gpu, lanes.reshape(shape), draw_ranks(rng, num_lanes, length), axis)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+def test_extract_of_many_keys(gpu, dtype):
+    keys = make_keys(dtype, LARGE, "random").reshape(1, -1)
+    for count in (1, 40, 250):
+        check_extract(gpu, keys, *draw_brackets(keys, count, np.random.default_rng(2)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("share", [0.5, 0.8, 1.0])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_long_rows_of_mostly_one_key(gpu, dtype, share):
+    """Candidates do not fit shared memory, so that every digit is counted."""
+    rng = np.random.default_rng(1)
+    keys = np.where(rng.random((20, 70_001)) < share, 0.0, rng.random((20, 70_001))).astype(dtype)
+    check_select(gpu, keys, draw_ranks(rng, *keys.shape))
+
+
+@pytest.mark.gpu
+def test_many_short_lanes(gpu):
+    rng = np.random.default_rng(1)
+    for dtype, shape, axis in (("f4", (365, 1 << 12), 0), ("f4", (1 << 12, 365), 1), ("u2", (1 << 18, 5), 1)):
+        check_select(
+            gpu,
+            make_keys(dtype, shape[0] * shape[1], "random").reshape(shape),
+            draw_ranks(rng, shape[1 - axis], shape[axis]),
+            axis,
+        )
+
+
+@pytest.mark.gpu
+def test_any_number_of_ranks_of_many_lanes(gpu):
+    rng = np.random.default_rng(1)
+    for count in (0, 1, 12, 13, 50):
+        for length in (365, 65_537):
+            keys = make_keys("f8", 40 * length, "near").reshape(40, length)
+            check_select(gpu, keys, rng.integers(0, length, (40, count)))
+
+
+@pytest.mark.gpu
+def test_extract_of_more_than_2_to_31_keys(cp):
+    n = (1 << 32) + 7
+    keys = cp.random.default_rng(1).integers(0, 1 << 32, n // 4 + 1, dtype=cp.uint32).view(cp.uint8)[:n].reshape(1, -1)
+    counts = cp.bincount(keys[0, : 1 << 30], minlength=256)
+    for start in range(1 << 30, n, 1 << 30):
+        counts += cp.bincount(keys[0, start : start + (1 << 30)], minlength=256)
+    below = np.concatenate([[0], np.cumsum(counts.get())])
+    got = kernels.extract([keys], np.array([[100]], "u1"), np.array([[103]], "u1"), 1 << 27)
+    np.testing.assert_array_equal(got.ends[0, :, 0], below[[100, 101, 103, 104]])
+    assert got.found[0] == below[103] - below[101]
+    assert set(np.unique(got.inside[0, : got.found[0]].get())) == {101, 102}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", OF_GPUS)
+def test_steps_of_a_chunk(cp, dtype):
+    keys = make_keys(dtype, LARGE, "special")
+    chunk, ops = cp.asarray(keys), ops_for(cp.empty(0))
+    assert ops.count_nans(chunk) == np.isnan(keys).sum()
+    positions = np.array([5, 0, LARGE - 1])
+    assert ops.sample(chunk, positions).tobytes() == keys[positions].tobytes()
+    codes = np.sort(encode(keys))
+    ends = codes_of.decode(codes[[LARGE // 4, LARGE // 2]].copy(), keys.dtype)
+    counts, inside = ops.extract(chunk, ends[:1], ends[1:])
+    floors = codes_of.tie_floor(codes, keys.dtype)
+    classes = codes_of.tie_floor(codes_of.encode(ends), keys.dtype)
+    sides = [np.searchsorted(floors, end, side) for end in classes for side in ("left", "right")]
+    sides[2] = max(sides[1:3])
+    np.testing.assert_array_equal(counts[:, 0], np.ravel(sides))
+    np.testing.assert_array_equal(np.sort(encode(inside.get())), codes[sides[1] : max(sides[1], sides[2])])
