@@ -12,17 +12,20 @@ from typing import Any
 import dask
 import numpy as np
 import pytest
+from dask.callbacks import Callback
 from hypothesis import HealthCheck, Phase, settings
 
 from dask_gpusort.chunk import numpy_ops
 
 # A busy machine can make a single example slow, so there is no deadline. The "ci" profile draws the same examples on
-# every run, so that a failure comes from the change under test; "mutants" does not explain one.
+# every run, so that a failure comes from the change under test; "mutants" does not explain one. "few" is for properties
+# that have been shown with more examples, in another kind of process.
 _COMMON: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
+settings.register_profile("few", settings.get_profile("ci"), max_examples=12)
 settings.register_profile("mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -76,12 +79,12 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 @contextmanager
 def no_computation() -> Iterator[None]:
-    """A context in which computing any Dask collection fails."""
+    """A context in which computing any Dask collection fails, also where a local scheduler is named."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("a Dask collection was computed while a graph was built")
 
-    with dask.config.set(scheduler=refuse):
+    with dask.config.set(scheduler=refuse), Callback(start=refuse):
         yield
 
 

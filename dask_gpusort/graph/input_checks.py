@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -63,6 +63,15 @@ def checked_shape(block: Any, number: int, dtype: np.dtype[Any], shape: Sequence
     for size, expected in zip(block.shape, shape, strict=True):
         if size != expected and not math.isnan(expected):
             raise wrong_size(f"chunk {number} of the input has shape {block.shape}, {size} elements", expected)
+    return block
+
+
+def checked_lanes(block: Any, dtype: np.dtype[Any] | None, lengths: Mapping[int, float]) -> Any:
+    """Check a chunk, and that its lanes have the lengths of its array's along some axes, if these are known."""
+    checked_chunk(block, dtype)
+    for axis, length in lengths.items():
+        if block.shape[axis] != length and not math.isnan(length):
+            raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
     return block
 
 

@@ -42,6 +42,13 @@ def whole_axes(array: Any, axes: Collection[int], itemsize: int, limit: float) -
     return dict(enumerate(chosen))
 
 
+def equal_chunks(chunks: Any, others: Any) -> bool:
+    """Whether chunks are the same; an unknown size is nan, which differs from itself, and equals another one here."""
+    return len(chunks) == len(others) and all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
+    )
+
+
 def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
     """Validate the user's chunks before rechunking; once joined, mismatches are invisible.
 
@@ -72,6 +79,45 @@ def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
 
 #: Chunks that Dask joins before it divides them, when chunks are put into C order: 4 halve the number of tasks.
 _JOINED_CHUNKS = 4
+
+
+def with_axes(array: Any, axes: list[int]) -> Any:
+    """The array with its axes in another order."""
+    # Dask makes tasks even if nothing changes.
+    return array if axes == sorted(axes) else array.transpose(axes)
+
+
+def lane_by_lane(
+    function: Callable[..., tuple[Any, ...]], arrays: Sequence[Any], axis: int, dims: int
+) -> tuple[Any, ...]:
+    """Apply a function to the lanes of some arrays of `dims` dimensions, which are broadcast, one by one: they are few.
+
+    The first array may have further dimensions, which are part of its lanes.
+    """
+    axes = [*(dim for dim in range(dims) if dim != axis), axis]
+    moved = [with_axes(array, [*axes, *range(dims, array.ndim)]) for array in arrays]
+    return tuple(with_axes(array, np.argsort(axes).tolist()) for array in _stacked(function, moved, dims))
+
+
+def _stacked(function: Callable[..., tuple[Any, ...]], arrays: Sequence[Any], dims: int) -> tuple[Any, ...]:
+    if dims == 1:
+        return function(*arrays)
+    sizes = {array.shape[0] for array in arrays} - {1} or {1}
+    if any(map(math.isnan, sizes)):
+        raise ValueError(
+            "indices or arr has chunks of unknown sizes, where arr has several chunks along the axis: call "
+            "compute_chunk_sizes() on it first"
+        )
+    (count,) = sizes
+    lanes = [
+        _stacked(function, [array[index if array.shape[0] > 1 else 0] for array in arrays], dims - 1)
+        for index in range(count)
+    ]
+    # Stacking makes swapped byte orders native and padded records packed.
+    return tuple(
+        da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
+        for column in zip(*lanes, strict=True)
+    )
 
 
 def blockwise(function: Callable[..., Any], dims: Sequence[int], *inputs: Any, **options: Any) -> Any:

@@ -85,8 +85,13 @@ class Runtime:
         return own_device_memory()
 
     def holders(self, array: Any) -> list[str | None]:
-        """The worker of a cluster that holds each chunk of an array; empty if none does."""
-        return workers_of_chunks(self.client, array)
+        """The worker of a cluster that holds each chunk of an array along its first dimension; empty if none does."""
+        if self.client is None or self.client.asynchronous or array.numblocks[0] < 2:
+            return []
+        keys = [(array.name, chunk) + (0,) * (array.ndim - 1) for chunk in range(array.numblocks[0])]
+        held = self.client.sync(self.client.scheduler.who_has, keys=keys)
+        workers = [next(iter(held.get(key) or ()), None) for key in keys]
+        return workers if any(workers) else []
 
     def holds(self, arrays: Iterable[Any]) -> bool:
         """Whether this process computes, and has all chunks of some arrays."""
@@ -177,19 +182,6 @@ def _smallest_device() -> int | None:
         return min(runtime.getDeviceProperties(i)["totalGlobalMem"] for i in range(runtime.getDeviceCount()))
     except Exception:  # CuPy raises various errors for a missing driver or library
         return None
-
-
-def workers_of_chunks(client: Any, array: Any) -> list[str | None]:
-    """The worker that holds each chunk of an array along its first dimension; empty if no chunk is computed yet.
-
-    Queries the scheduler without computing anything.
-    """
-    if client is None or client.asynchronous or array.numblocks[0] < 2:
-        return []
-    keys = [(array.name, chunk) + (0,) * (array.ndim - 1) for chunk in range(array.numblocks[0])]
-    held = client.sync(client.scheduler.who_has, keys=keys)
-    workers = [next(iter(held.get(key) or ()), None) for key in keys]
-    return workers if any(workers) else []
 
 
 def chunk_library(array: Any) -> str:

@@ -23,6 +23,8 @@ counts = st.none() | st.integers(1, 5)
 @pytest.fixture(autouse=True)
 def building_computes_nothing(raise_if_computes):
     """Neither a plan nor a graph computes anything."""
+    with raise_if_computes():
+        yield
 
 
 def lines_of(text):

@@ -6,11 +6,12 @@ functions need a row; the other files of this folder have what is particular to 
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -31,7 +32,7 @@ from support.weights import quantiles_of_weights, weights_of
 import dask_gpusort
 from dask_gpusort.chunk.tie_groups import METHODS
 from dask_gpusort.graph.select import partitions
-from dask_gpusort.plan import search
+from dask_gpusort.plan import division, search
 from dask_gpusort.plan.select import choose_partition
 from dask_gpusort.table import quantiles
 
@@ -297,15 +298,11 @@ def searchsorted(draw: Any, shape: tuple[int, ...]) -> Case:
 
 
 def isin(draw: Any, shape: tuple[int, ...]) -> Case:
-    test, invert, small = make(draw, shape), draw(st.booleans()), draw(st.booleans())
+    test, invert = make(draw, shape), draw(st.booleans())
     elements = make(draw, draw(NEEDLES), [test.dtype])
-
-    def call(v: Any, x: Any) -> Any:
-        with mock.patch.object(search, "is_small", return_value=small):
-            return dask_gpusort.isin(v, x, invert=invert)
-
     with np.errstate(invalid="ignore"):
         inside = (elements.reshape(-1, 1) == test.reshape(1, -1)).any(1).reshape(elements.shape)
+    call = functools.partial(dask_gpusort.isin, invert=invert)
     return Case([elements, test], call, [inside != invert], 0, same_values)
 
 
@@ -459,6 +456,7 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         case = function.draw(data.draw, shape)
+        before = [array.copy() for array in case.arrays]
         # With query planning, Dask computes no chunks of unknown sizes.
         may_be_unknown = function.unknown and len(shape) == 1 and not da.array_expr_enabled()
         unknown = may_be_unknown and data.draw(st.booleans())
@@ -470,13 +468,23 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
         # A small limit makes rows too long for one chunk: each is then sorted globally.
         limit = data.draw(st.sampled_from(("128MiB", "128MiB", "8B")))
         config = {"gpusort.exchange": data.draw(function.exchanges), "array.chunk-size": limit}
-        with groups(data.draw(ours.groups), data.draw(ours.tables)), dask.config.set(config):
+        with (
+            groups(data.draw(ours.groups), data.draw(ours.tables)),
+            dask.config.set(config),
+            dask.config.set(num_workers=data.draw(st.integers(1, 5))),
+            # With one run for each thread, a run has several chunks of a small array.
+            mock.patch.object(division, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, division.RUNS_PER_THREAD]))),
+            mock.patch.object(search, "is_small", return_value=data.draw(st.booleans())),
+        ):
             with no_computation() if scheduler else nullcontext():
                 found = case.call(*arrays)
             found = list(found) if isinstance(found, (tuple, list)) else [found]
             got = dask.compute(*found, scheduler=scheduler)
+            for array, copy in zip(case.arrays, before, strict=True):
+                oracle.assert_same_bits(array, copy)
             for darr, mine, wanted in zip(found, got, case.wanted, strict=True):
-                assert darr.dtype == mine.dtype
+                # NumPy's scalars have the native byte order.
+                assert mine.dtype == (darr.dtype if isinstance(mine, np.ndarray) else darr.dtype.newbyteorder("="))
                 case.same(mine, wanted)
                 known = darr.chunks if case.like is None else (*(own := chunks[case.like]), *darr.chunks[len(own) :])
                 assert unknown or known == darr.chunks
@@ -500,11 +508,17 @@ def test_several_dimensions(name, data, shape):
 
 
 #: Few examples, because a graph takes some tenths of a second on a cluster.
+@pytest.mark.parametrize("exchange", ["runs", "tasks", "gather", "gang"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-@settings(max_examples=3, suppress_health_check=list(HealthCheck))
-@given(data=st.data(), size=st.integers(20, 120))
-def test_on_a_cluster(on_cluster, name, data, size):
-    check(data, FUNCTIONS[name], (size,), scheduler=None)
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_on_a_cluster(on_cluster, name, exchange, data):
+    function, runs = FUNCTIONS[name], pytest.importorskip("support.runs")
+    shape = data.draw(st.integers(0, 120).map(lambda size: (size,)) | SHAPES.filter(lambda _: function.several))
+    with pytest.MonkeyPatch.context() as patch:
+        runs.keep(patch, data.draw(st.sampled_from(runs.KEPT)))
+        check(data, replace(function, exchanges=st.just(exchange)), shape, scheduler=None)
+        runs.check_nothing_is_left(on_cluster)
 
 
 @pytest.mark.parametrize("number", [0, -1])

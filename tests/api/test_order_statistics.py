@@ -111,13 +111,6 @@ def test_unknown_chunk_sizes():
         dask_gpusort.median(rows, 1)
 
 
-def test_empty_chunks():
-    array = np.random.default_rng(0).random(1000)
-    darr = da.from_array(array, chunks=((0, 300, 0, 0, 700, 0),))
-    for strategy in STRATEGIES:
-        check("quantile", array, darr, [0.1, 0.5], strategy=strategy)
-
-
 @pytest.mark.parametrize("shape", [(3, 40), (0, 40), (3, 0, 40)])
 def test_chunks_without_lanes(shape):
     array = np.random.default_rng(0).random(shape)

@@ -63,16 +63,3 @@ def test_wrong_arguments(options, error, text):
 def test_lanes_of_unknown_sizes_are_refused():
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         dask_gpusort.rank(ours.forget_sizes(da.ones((4, 4), chunks=2)), 0)
-
-
-def test_the_graph_is_built_without_computing(raise_if_computes):
-    with raise_if_computes():
-        x = da.ones((20, 8), chunks=4)
-        for axis in (None, 0, 1):
-            dask_gpusort.rank(x, axis, pct=True)
-
-
-def test_on_a_cluster(on_cluster):
-    array = ours.make("f8", 3000, "small")
-    found = dask_gpusort.rank(da.from_array(array, chunks=300), method="ordinal").compute()
-    np.testing.assert_array_equal(found, ranks_of_lanes(array, None, "ordinal", "propagate", False))

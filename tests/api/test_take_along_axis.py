@@ -116,16 +116,3 @@ def test_values_that_do_not_fit(shape, raise_if_computes):
     x, at = da.zeros((2, 3)), da.zeros((2, 3), dtype=int)
     with raise_if_computes(), pytest.raises(ValueError, match="shape mismatch: value array of shape"):
         dask_gpusort.put_along_axis(x, at, np.ones(shape), 1)
-
-
-def test_masked_chunks_are_refused():
-    with pytest.raises(TypeError, match="masked"):
-        dask_gpusort.take_along_axis(da.ma.masked_equal(da.arange(4), 2), da.arange(4), 0)
-
-
-def test_on_threads():
-    array = np.random.default_rng(0).random((40, 50))
-    x, at = da.from_array(array, chunks=(7, 9)), dask_gpusort.argsort(da.from_array(array, chunks=(7, 9)), 0)
-    for exchange in ("auto", "tasks"):
-        found = ours_at.built(dask_gpusort.take_along_axis, exchange, 3, x, at, 0)
-        oracle.assert_same_bits(found.compute(scheduler="threads"), np.sort(array, 0))

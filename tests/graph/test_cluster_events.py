@@ -94,6 +94,7 @@ class RetireAt(distributed.SchedulerPlugin):
         ("tasks", "sort-local"),
         ("tasks", "sort-merge"),
         ("gather", "sort-merge"),
+        ("gang", "sort-gang"),
         ("gang", "output"),
     ],
 )

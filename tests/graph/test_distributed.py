@@ -10,8 +10,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support import oracle, runs
 from support import strategies as ours
 from support.killing import KillAt, two_processes
@@ -29,14 +27,6 @@ _distributed = pytest.importorskip("dask_gpusort.graph._distributed")
 #: "device" has the graph of "tasks".
 EXCHANGES = ("runs", "tasks", "gather", "gang")
 ON_CLUSTER = ("auto", *EXCHANGES, "join")
-
-#: The pickles of NumPy lose the byte order of dates, and the input is sent in such pickles.
-TRAVELLING = [dtype for dtype in ours.EVERY if dtype.kind not in "mM" or dtype.isnative]
-
-#: Few examples, because a graph takes some tenths of a second on a cluster. Other files test the work on chunks.
-few = settings(
-    max_examples=8, suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
-)
 
 
 @pytest.fixture
@@ -108,39 +98,6 @@ def test_without_plugins_the_exchange_by_tasks_is_used(client):
         oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
 
 
-# All examples use the same cluster.
-@few
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@given(data=st.data())
-def test_sort_and_argsort(client, exchange, data):
-    array = data.draw(ours.arrays())
-    options = {**data.draw(ours.options(array.dtype)), "exchange": exchange}
-    chunks = data.draw(ours.chunkings(array.shape))
-    unknown = data.draw(st.booleans())
-    with groups(data.draw(st.integers(1, 6))):
-        x = ours.dask_array(array, chunks, unknown=unknown)
-        found = dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options)
-        got, positions = dask.compute(*found)
-    wanted = oracle.argsort(array, descending=options["descending"])
-    oracle.assert_same_bits(positions, wanted)
-    oracle.assert_same_bits(got, array[wanted])
-
-
-@few
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@given(data=st.data())
-def test_values(client, exchange, data):
-    keys = data.draw(ours.arrays(dtypes=["i4", "f4", "S5", "c16", "M8[ns]"]))
-    dtype = data.draw(st.sampled_from(TRAVELLING))
-    values = ours.make(dtype, len(keys)), np.arange(3 * len(keys)).reshape(-1, 3)
-    with groups(data.draw(st.integers(1, 6))):
-        arrays = [ours.dask_array(array, data.draw(ours.chunkings(array.shape))) for array in (keys, *values)]
-        got = dask.compute(*dask_gpusort.sort_by_key(*arrays, exchange=exchange))
-    positions = oracle.argsort(keys)
-    for one, array in zip(got, (keys, *values), strict=True):
-        oracle.assert_same_bits(one, array[positions])
-
-
 @pytest.mark.parametrize(
     ("dtype", "exchange"), grid([dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ON_CLUSTER)
 )
@@ -196,107 +153,42 @@ def noted(ran, step):
     return note
 
 
-@few
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@given(data=st.data())
-def test_several_keys(client, exchange, data):
-    keys = data.draw(ours.several())
-    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
-    chunks = data.draw(ours.chunkings(keys[0].shape))
-    with groups(data.draw(st.integers(1, 6))):
-        arrays = [ours.dask_array(key, chunks) for key in keys]
-        got = dask_gpusort.lexsort(arrays, descending=directions, exchange=exchange).compute()
-    np.testing.assert_array_equal(got, oracle.lexsort(keys, descending=directions))
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
-def test_less_on_a_cluster(client, exchange):
-    array = ours.make("i4", 3000)
-    by = array[np.argsort(array % 100, kind="stable")]
-    with groups(5):
-        x = da.from_array(array, chunks=400)
-        found = dask_gpusort.sort(x, less=lambda a, b: a % 100 < b % 100, exchange=exchange)
-        oracle.assert_same_bits(found.compute(), by)
-        merged = dask_gpusort.merge_sorted(found, found, key=lambda block: block % 100, exchange=exchange)
-        wanted = np.concatenate([by, by])
-        oracle.assert_same_bits(merged.compute(), wanted[np.argsort(wanted % 100, kind="stable")])
-        assert dask_gpusort.is_sorted(merged, key=lambda block: block % 100).compute()
-
-
-@pytest.mark.parametrize("exchange", ON_CLUSTER)
-@pytest.mark.parametrize("axis", [0, 1, None])
-def test_several_dimensions(client, exchange, axis):
-    array = ours.make("f4", 96, "special").reshape(8, 12)
-    for limit in ("128MiB", "8B"):
-        with dask.config.set({"array.chunk-size": limit}):
-            x = da.from_array(array, chunks=(2, 3))
-            found = dask_gpusort.sort(x, axis, stable=True, exchange=exchange)
-            oracle.assert_same_bits(found.compute(), oracle.sort(array, axis))
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
-def test_persist_and_parts(client, exchange):
-    array = ours.make("i8", 1000)
-    wanted = np.sort(array)
-    with groups(4):
-        found = dask_gpusort.sort(da.from_array(array, chunks=90), exchange=exchange)
-    oracle.assert_same_bits(found.blocks[0].compute(), wanted[:90])
-    oracle.assert_same_bits(found.blocks[-1].compute(), wanted[990:])
-    kept = found.persist()
-    distributed.wait(kept)
-    oracle.assert_same_bits(kept.compute(), wanted)
-    oracle.assert_same_bits(kept[100:200].compute(), wanted[100:200])
-    # The keys are computed again after they were released.
-    del kept
-    oracle.assert_same_bits(found.compute(), wanted)
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
-def test_two_sorts_at_once(client, exchange):
-    arrays = [ours.make("i8", 1000, seed=seed) for seed in (1, 2)]
-    with groups(4):
-        found = [dask_gpusort.sort(da.from_array(array, chunks=90), exchange=exchange) for array in arrays]
-        both = dask.compute(*found, found[0] + found[1])
-    for got, array in zip(both, arrays, strict=False):
-        oracle.assert_same_bits(got, np.sort(array))
-    oracle.assert_same_bits(both[2], np.sort(arrays[0]) + np.sort(arrays[1]))
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
-def test_a_sort_of_a_sort(client, exchange):
-    array = ours.make("i4", 1000, "few")
-    with groups(3):
-        once = dask_gpusort.argsort(da.from_array(array, chunks=90), exchange=exchange)
-        twice = dask_gpusort.argsort(once, exchange=exchange)
-    oracle.assert_same_bits(twice.compute(), np.argsort(np.argsort(array, kind="stable")))
-
-
 @pytest.mark.parametrize("fuse", [False, True])
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_graphs_with_and_without_fusion(client, exchange, fuse):
-    array = ours.make("i8", 500)
-    with dask.config.set({"optimization.fuse.active": fuse}), groups(3):
-        found = dask_gpusort.sort(da.from_array(array, chunks=60) + 1, exchange=exchange) - 1
-        oracle.assert_same_bits(found.compute(), np.sort(array))
+def test_sorts_in_a_larger_graph(client, exchange, fuse):
+    arrays = [ours.make("i8", 1000, seed=seed) for seed in (1, 2)]
+    first, second = map(np.sort, arrays)
+    with dask.config.set({"optimization.fuse.active": fuse}), groups(4):
+        x, y = (da.from_array(array, chunks=90) for array in arrays)
+        one, other = (dask_gpusort.sort(array + 1, exchange=exchange) - 1 for array in (x, y))
+        ranks = dask_gpusort.argsort(dask_gpusort.argsort(x % 9, exchange=exchange), exchange=exchange)
+        found = dask.compute(one, other, one + other, ranks, one.blocks[0], one.blocks[-1])
+        wanted = first, second, first + second, np.argsort(oracle.argsort(arrays[0] % 9)), first[:90], first[990:]
+        for mine, theirs in zip(found, wanted, strict=True):
+            oracle.assert_same_bits(mine, theirs)
+        kept = one.persist()
+        distributed.wait(kept)
+        oracle.assert_same_bits(kept[100:200].compute(), first[100:200])
+        # The keys are computed again after they were released.
+        del kept
+        oracle.assert_same_bits(one.compute(), first)
+
+
+def changed(change):
+    """An array whose chunks are not what it says."""
+    return da.arange(12, chunks=3).map_blocks(change, dtype="i8", meta=np.empty(0, "i8"))
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_errors_of_tasks_reach_the_user(client, exchange):
-    short = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
-    mixed = da.from_array(ours._objects([3, 1, "x", 2]), chunks=2, name=False)
-    with groups(2):
-        with pytest.raises(ValueError, match="compute_chunk_sizes"):
-            dask_gpusort.sort(short, exchange=exchange).compute()
-        with pytest.raises(TypeError, match="could not compare"):
-            dask_gpusort.sort(mixed, exchange=exchange).compute()
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@pytest.mark.parametrize("make", [lambda block: np.ma.masked_equal(block, 3), lambda block: block.astype("u4")])
-def test_chunks_that_contradict_the_meta(client, exchange, make):
-    x = da.arange(12, chunks=3).map_blocks(make, dtype="i8", meta=np.empty(0, "i8"))
-    with groups(2), pytest.raises(TypeError, match="where its array says"):
-        dask_gpusort.sort(x, exchange=exchange).compute()
+    for x, error, message in (
+        (changed(lambda block: block[:-1]), ValueError, "compute_chunk_sizes"),
+        (changed(lambda block: np.ma.masked_equal(block, 3)), TypeError, "where its array says"),
+        (changed(lambda block: block.astype("u4")), TypeError, "where its array says"),
+        (da.from_array(ours._objects([3, 1, "x", 2]), chunks=2, name=False), TypeError, "could not compare"),
+    ):
+        with groups(2), pytest.raises(error, match=message):
+            dask_gpusort.sort(x, exchange=exchange).compute()
 
 
 def test_a_client_that_is_not_the_default(cluster_client):

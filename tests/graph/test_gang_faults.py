@@ -1,26 +1,11 @@
 """What becomes of a gang when something happens to one of its three members, at each stage of that member.
 
-Member 1 is held at a stage, something happens to it, and then it goes on. What must come out, in time:
-
-===============  ======  ======  ==============  ========  =========================================================
-stage            killed  paused  released early  raises    member 1 is held by
-===============  ======  ======  ==============  ========  =========================================================
-before ready     right   right   error           its own   its sort
-ready            right   right   error                     the sort of member 2
-started          right   right   error           its own   its cut
-exchanging       right   right   others right    right     its fetch from member 0; the others have all their shards
-merging          right   right   others right    its own   its last merge; the others are in memory
-in memory        right   right   others right              the fetch of member 2 from member 0
-forgotten        error   right                             the same, and its chunk is released
-===============  ======  ======  ==============  ========  =========================================================
-
-"error" names the remedy: a chunk that others need was released. "its own" is the error of member 1, which others raise
-too if they still need its shards. An exchange that raises is repeated.
+Member 1 is held at a stage, something happens to it, and then it goes on. `OUTCOMES` says what must come out, in time.
 
 What is the same by construction, or tested elsewhere:
 
 - A member that is ready or in memory runs nothing that could raise.
-- Retired: first paused, then killed (`test_gang.py`).
+- Retired: first paused, then killed (`test_cluster_events.py`).
 
 Three more faults end alike at each stage: a member is not stolen (`test_stolen`), takes no unit of a resource
 (`test_killed_with_resources`), and a restart leaves nothing of it (`test_restart`).
@@ -29,6 +14,7 @@ Three more faults end alike at each stage: a member is not stolen (`test_stolen`
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import threading
 import time
@@ -197,10 +183,24 @@ STAGES = {
     "before ready": ("sort", 1),
     "ready": ("sort", 2),
     "started": ("cut", 1),
-    "exchanging": ("fetch", 1),
-    "merging": ("merge", 1),
+    "exchanging": ("fetch", 1),  # from member 0; the others have all their shards
+    "merging": ("merge", 1),  # the last one; the others are in memory
     "in memory": ("fetch", 2),
-    "forgotten": ("fetch", 2),
+    "forgotten": ("fetch", 2),  # and the chunk of member 1 is released
+}
+#: Of each member's chunk: it is right, has the error of member 1 or one that names the remedy, or is released.
+RIGHT, OWN, REMEDY = ("right",) * 3, ("own",) * 3, ("remedy", None, "remedy")
+OTHERS_RIGHT = ("right", None, "right")
+#: By what happens to member 1, and by its stage. A chunk that others need was released where an error names the remedy.
+#: All raise the error of member 1 if they still need its shards; an exchange that raises is repeated.
+OUTCOMES = {
+    "killed": {**dict.fromkeys(STAGES, RIGHT), "forgotten": ("right", None, "remedy")},
+    "paused": {**dict.fromkeys(STAGES, RIGHT), "forgotten": OTHERS_RIGHT},
+    "released": {
+        **dict.fromkeys(("before ready", "ready", "started"), REMEDY),
+        **dict.fromkeys(("exchanging", "merging", "in memory"), OTHERS_RIGHT),
+    },
+    "raises": {"before ready": OWN, "started": OWN, "exchanging": RIGHT, "merging": ("right", "own", "right")},
 }
 
 
@@ -228,53 +228,25 @@ def release(client, futures, number):
     gangs.until(lambda: key not in client.cluster.scheduler.tasks, "a chunk that is forgotten")
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_killed(client, stop, stage):
+@pytest.mark.parametrize(("event", "stage"), [(event, stage) for event in OUTCOMES for stage in OUTCOMES[event]])
+def test_an_event(client, stop, event, stage):
     futures, address = sort_up_to(client, stop, stage)
-    remove(client, address)
-    stop.open.set()
-    if stage == "forgotten":
-        check_result(futures, [0])
-        assert "keep the whole array" in str(errors_of(futures[2:])[0])
+    if event == "killed":
+        remove(client, address)
+    elif event == "paused":
+        set_status(client, address, "paused")
+    elif event == "released":
+        release(client, futures, 1)
     else:
-        check_result(futures)
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_paused(client, stop, stage):
-    futures, address = sort_up_to(client, stop, stage)
-    set_status(client, address, "paused")
+        stop.error = ZeroDivisionError("mine")
     stop.open.set()
-    check_result(futures, (0, 2) if stage == "forgotten" else (0, 1, 2))
-
-
-@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "forgotten"])
-def test_released_early(client, stop, stage):
-    futures, _ = sort_up_to(client, stop, stage)
-    release(client, futures, 1)
-    stop.open.set()
-    if stage in ("exchanging", "merging", "in memory"):
-        check_result(futures, (0, 2))
-    else:
-        for error in errors_of([futures[0], futures[2]]):
-            assert isinstance(error, RuntimeError)
-            assert "keep the whole array" in str(error)
-
-
-@pytest.mark.parametrize("stage", ["before ready", "started", "exchanging", "merging"])
-def test_raises(client, stop, stage):
-    futures, _ = sort_up_to(client, stop, stage)
-    stop.error = ZeroDivisionError("mine")
-    stop.open.set()
-    if stage == "exchanging":
-        check_result(futures)
-        return
-    if stage == "merging":
-        check_result(futures, (0, 2))
-    raising = futures[1:2] if stage == "merging" else futures
-    assert [(type(error), error.args) for error in errors_of(raising)] == [(ZeroDivisionError, ("mine",))] * len(
-        raising
-    )
+    for number, outcome in enumerate(OUTCOMES[event][stage]):
+        if outcome == "right":
+            check_result(futures, [number])
+        elif outcome is not None:
+            error = futures[number].exception(timeout=SECONDS)
+            assert isinstance(error, ZeroDivisionError if outcome == "own" else RuntimeError)
+            assert re.search("^mine$" if outcome == "own" else "keep the whole array", str(error))
 
 
 @pytest.mark.parametrize("stage", STAGES)

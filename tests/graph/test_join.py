@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from dask.array.core import slices_from_chunks
 from dask.core import flatten
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
@@ -148,37 +148,6 @@ def test_a_sort_of_a_persisted_sort():
 # Results.
 
 
-@given(
-    st.data(),
-    ours.arrays(shape=st.lists(st.integers(0, 5), min_size=1, max_size=3).map(tuple)),
-    st.booleans(),
-    st.booleans(),
-)
-def test_any_axis_of_any_chunks(data, array, unknown, stable):
-    axis = data.draw(st.integers(0, array.ndim - 1))
-    chunks = data.draw(ours.chunkings(array.shape))
-    out = chunks if unknown else data.draw(ours.chunkings(array.shape))
-    options = {**data.draw(ours.options(array.dtype)), "exchange": "join"}
-    options.update({} if unknown else {"chunks": out})
-    # With one chunk an array of unknown sizes is sorted as well.
-    x = ours.dask_array(array, chunks, unknown=unknown)
-    if unknown and array.ndim > 1 and len(chunks[axis]) == 1:
-        options["exchange"] = "auto"
-    found = dask_gpusort.sort(x, axis, stable=stable, **options)
-    moved = dask_gpusort.sort_by_key(x, ours.dask_array(array, chunks, unknown=unknown), axis=axis, **options)
-    positions = dask_gpusort.argsort(x, axis, **options)
-    for darr in (found, positions, *moved):
-        check_shapes(darr, out)
-    wanted = oracle.argsort(array, axis, descending=options["descending"])
-    np.testing.assert_array_equal(computed(positions), wanted)
-    for darr in moved:
-        oracle.assert_same_bits(computed(darr), np.take_along_axis(array, wanted, axis))
-    if stable:
-        oracle.assert_same_bits(computed(found), np.take_along_axis(array, wanted, axis))
-    else:
-        oracle.assert_sorts(computed(found), array, axis, descending=options["descending"])
-
-
 def check_shapes(darr, chunks):
     """Assert that blocks have the sizes of some chunks, also where the array does not know them."""
     keys = list(flatten(darr.__dask_keys__()))
@@ -239,15 +208,6 @@ def test_rows_of_unknown_sizes_in_all_dimensions():
         found = dask_gpusort.sort(ours.forget_sizes(kept), axis, stable=True)
         oracle.assert_same_bits(computed(found), oracle.sort(wanted, axis))
         assert np.isnan(found.shape).all()
-
-
-@example(array=np.array([0.0, -0.0, np.nan, -np.nan, -0.0, 0.0]))
-@given(ours.arrays(dtypes=ours.WITH_TIES))
-def test_signs_and_payloads_keep_their_order(array):
-    x = ours.dask_array(array, max(1, len(array) // 4))
-    for descending in (False, True):
-        found = dask_gpusort.sort(x, stable=True, descending=descending)
-        oracle.assert_same_bits(computed(found), oracle.sort(array, descending=descending))
 
 
 def test_strings_longer_than_the_meta():

@@ -1,4 +1,4 @@
-"""An array larger than the memory of all workers is sorted to Zarr and then verified without Dask."""
+"""Arrays larger than the memory of all workers, sorted and read at positions to Zarr, then verified without Dask."""
 
 from __future__ import annotations
 
@@ -21,15 +21,40 @@ MIB = 1 << 20
 WORKER_MEMORY = 472 * MIB
 WORKERS = 2
 CHUNK_KEYS = MIB
-NUM_CHUNKS = 122
+#: Chunks of the keys that are sorted, and of each array of a read.
+SORTED_CHUNKS, READ_CHUNKS = 122, 64
 
 
-def chunk_of_keys(block_id=None):
+def chunk_of_keys(number):
     """Random keys. A quarter of them have few distinct values, so cuts must separate equal keys."""
-    rng = np.random.default_rng(block_id)
+    rng = np.random.default_rng(number)
     keys = rng.integers(-(2**62), 2**62, CHUNK_KEYS)
     keys[::4] = rng.integers(0, 3, len(keys[::4]))
     return keys
+
+
+def positions_of_chunk(number):
+    return np.arange(number * CHUNK_KEYS, (number + 1) * CHUNK_KEYS)
+
+
+def element(positions):
+    return positions * 2654435761 ^ positions >> 7
+
+
+def index(positions):
+    """A permutation: the multiplier is odd, and the size a power of two."""
+    return (positions * 1000003 + 12345) % (CHUNK_KEYS * READ_CHUNKS)
+
+
+def made(function, count):
+    """An array of chunks that a function makes from their numbers."""
+    return da.map_blocks(
+        lambda block_id: function(block_id[0]), chunks=((CHUNK_KEYS,) * count,), dtype="i8", meta=np.empty(0, "i8")
+    )
+
+
+def chunks_of(array):
+    return (array[start : start + CHUNK_KEYS] for start in range(0, array.size, CHUNK_KEYS))
 
 
 def peak_memory():
@@ -40,36 +65,44 @@ def peak_memory():
 
 
 @pytest.fixture
-def client(tmp_path):
+def stored(tmp_path):
+    """Computes an array to Zarr, and gives what is there."""
     # Spilled chunks and the files of the exchange go to the test's temporary directory.
     config = {"temporary-directory": str(tmp_path), "distributed.comm.timeouts.connect": "60s"}
+    options = {"threads_per_worker": 1, "memory_limit": WORKER_MEMORY, "dashboard_address": ":0"}
+
+    def store(array):
+        first_workers = set(workers_of_cluster(client))
+        path = str(tmp_path / "stored.zarr")
+        array.to_zarr(path)
+        peaks = client.run(peak_memory)
+        # No worker was restarted for its memory, and none came near its limit.
+        assert set(peaks) == first_workers
+        assert max(peaks.values()) < WORKER_MEMORY
+        return zarr.open_array(path, mode="r")
+
     with (
         dask.config.set(config),
-        distributed.LocalCluster(
-            n_workers=WORKERS, threads_per_worker=1, memory_limit=WORKER_MEMORY, dashboard_address=":0"
-        ) as cluster,
+        distributed.LocalCluster(n_workers=WORKERS, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
-        yield client
+        yield store
 
 
-@pytest.mark.parametrize("exchange", ["runs"])
-def test_sorted_to_zarr(client, tmp_path, exchange):
-    x = da.map_blocks(chunk_of_keys, chunks=((CHUNK_KEYS,) * NUM_CHUNKS,), dtype="i8", meta=np.empty(0, "i8"))
+def test_sort(stored):
+    x = made(chunk_of_keys, SORTED_CHUNKS)
     assert x.nbytes > WORKERS * WORKER_MEMORY
-    path = str(tmp_path / "sorted.zarr")
-    found = dask_gpusort.sort(x, exchange=exchange)
-    assert f" {exchange}" in dask_gpusort.explain(x, exchange=exchange)
-    first_workers = set(workers_of_cluster(client))
-    found.to_zarr(path)
-    peaks = client.run(peak_memory)
-    # No worker was restarted for its memory, and none came near its limit.
-    assert set(peaks) == first_workers
-    assert max(peaks.values()) < WORKER_MEMORY
+    assert "exchange  runs" in dask_gpusort.explain(x)
+    found = stored(dask_gpusort.sort(x))
+    assert oracle.assert_ascends(chunks_of(found)) == len(x)
+    assert oracle.checksum(chunks_of(found)) == oracle.checksum(map(chunk_of_keys, range(SORTED_CHUNKS)))
 
-    stored = zarr.open_array(path, mode="r")
-    assert stored.shape == x.shape
-    blocks = [slice(start, start + CHUNK_KEYS) for start in range(0, len(x), CHUNK_KEYS)]
-    assert oracle.assert_ascends(stored[block] for block in blocks) == len(x)
-    given = oracle.checksum(chunk_of_keys((number,)) for number in range(NUM_CHUNKS))
-    assert oracle.checksum(stored[block] for block in blocks) == given
+
+def test_read_at_positions(stored):
+    x, at = (
+        made(lambda number, function=function: function(positions_of_chunk(number)), READ_CHUNKS)
+        for function in (element, index)
+    )
+    assert x.nbytes + at.nbytes > WORKERS * WORKER_MEMORY
+    for number, chunk in enumerate(chunks_of(stored(dask_gpusort.take_along_axis(x, at, 0)))):
+        assert np.array_equal(chunk, element(index(positions_of_chunk(number))))

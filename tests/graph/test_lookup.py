@@ -42,24 +42,6 @@ def test_tasks_of_groups():
     assert num_tasks(lazy, x, v) == 64 + 2 * 4 + 1 + (1 + 2 * 4 + 1)
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-@pytest.mark.parametrize("count", [None, 5])
-def test_schedulers(scheduler, count):
-    x, v, keys, needles = arrays(16)
-    with dask.config.set({"gpusort.groups": count}, scheduler=scheduler):
-        assert (dask_gpusort.searchsorted(x, v, "right").compute() == np.searchsorted(keys, needles, "right")).all()
-        assert (dask_gpusort.isin(v, x).compute() == np.isin(needles, keys)).all()
-
-
-@pytest.mark.parametrize("count", [None, 3])
-def test_on_a_cluster(on_cluster, count):
-    x, v, keys, needles = arrays(8)
-    with dask.config.set({"gpusort.groups": count}):
-        assert (dask_gpusort.searchsorted(x, v).compute() == np.searchsorted(keys, needles)).all()
-        assert (dask_gpusort.isin(v, x, invert=True).compute() == np.isin(needles, keys, invert=True)).all()
-        assert (dask_gpusort.searchsorted(x[:0], v).compute() == 0).all()
-
-
 def test_several_bundles(monkeypatch):
     made = []
     monkeypatch.setattr(lookup, "sort_needles", lambda *given: made.append(found := SORT(*given)) or found)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.sorting import check_sizes, computed, groups
+from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.graph import collection
@@ -90,47 +90,6 @@ def test_the_tree_of_counts_is_made_as_often_for_many_runs(monkeypatch):
         many.append(len(looks))
     assert many[0] > 0
     assert many[1] <= many[0] + 10
-
-
-@given(st.data(), ours.arrays(sizes=st.integers(2, 120)))
-def test_sorts_of_runs_of_several_chunks(data, array):
-    chunks, (out,) = data.draw(ours.chunkings(array.shape)), data.draw(ours.chunkings(array.shape))
-    options = {**data.draw(ours.options(array.dtype)), "exchange": "gather"}
-    x, rows = ours.dask_array(array, chunks), np.arange(3 * len(array)).reshape(-1, 3)
-    with runs_of_many_chunks(), groups(data.draw(st.integers(1, 5))):
-        found = dask_gpusort.sort(x, stable=True, chunks=out, **options)
-        positions = dask_gpusort.argsort(x, **options)
-        keyed = dask_gpusort.sort_by_key(x, ours.dask_array(rows, (*chunks, (2, 1))), **options)
-    wanted = oracle.argsort(array, descending=options["descending"])
-    check_sizes(found)
-    oracle.assert_same_bits(computed(found), array[wanted])
-    oracle.assert_same_bits(computed(positions), wanted)
-    oracle.assert_same_bits(computed(keyed[0]), array[wanted])
-    oracle.assert_same_bits(computed(keyed[1]), rows[wanted])
-
-
-@given(st.data(), ours.several(sizes=st.integers(2, 60)))
-def test_several_keys_are_packed_in_runs(data, keys):
-    (sizes,) = data.draw(ours.chunkings(keys[0].shape))
-    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
-    arrays = [ours.dask_array(key, (sizes,)) for key in keys]
-    with runs_of_many_chunks(), groups(data.draw(st.integers(1, 5))):
-        found = dask_gpusort.lexsort(arrays, descending=directions, exchange="gather")
-    np.testing.assert_array_equal(computed(found), oracle.lexsort(keys, descending=directions))
-
-
-@given(st.data(), st.sampled_from(ours.EVERY), st.booleans())
-def test_presorted_chunks_of_a_run_are_merged(data, dtype, descending):
-    sizes = data.draw(st.lists(st.integers(1, 20), min_size=4, max_size=12))
-    array = ours.make(dtype, sum(sizes), data.draw(st.sampled_from(ours.DISTRIBUTIONS)))
-    parts = [oracle.sort(part, descending=descending) for part in np.split(array, np.cumsum(sizes)[:-1])]
-    array = np.concatenate(parts, dtype=array.dtype)
-    given_array = array.copy()
-    with runs_of_many_chunks(), groups(data.draw(st.integers(1, 5))):
-        x = ours.dask_array(array, (tuple(sizes),))
-        found = computed(dask_gpusort.merge_sorted(x, descending=descending, exchange="gather"))
-    oracle.assert_same_bits(found, oracle.sort(array, descending=descending))
-    oracle.assert_same_bits(array, given_array)
 
 
 def test_equal_keys_of_presorted_chunks_keep_their_order():

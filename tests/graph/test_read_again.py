@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from dask.callbacks import Callback
 from dask.graph_manipulation import bind, checkpoint, clone, wait_on
+from support.marks import grid
 from support.sorting import computed
 
 import dask_gpusort
@@ -25,7 +26,6 @@ xr = pytest.importorskip("xarray")
 distributed = pytest.importorskip("distributed")
 
 CHUNK, CHUNKS = 40_000, 40
-BYTES = 8 * CHUNK * CHUNKS
 
 made: Counter = Counter()
 
@@ -123,8 +123,7 @@ def read_again():
     return dask.config.set({"gpusort.held_share": 0, "num_workers": 2, "scheduler": "threads"})
 
 
-@pytest.mark.parametrize("name", SOURCES)
-@pytest.mark.parametrize("statistic", ["median", "quantile"])
+@pytest.mark.parametrize(("name", "statistic"), grid(list(SOURCES), ["median", "quantile"]))
 def test_a_source_that_is_read_again_is_not_kept(name, statistic):
     array = SOURCES[name](source())
     axis = None if array.ndim == 1 else tuple(range(array.ndim))

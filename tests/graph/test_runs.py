@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import os
 import pickle
 import re
@@ -20,8 +21,6 @@ import numpy as np
 import pytest
 from dask.base import collections_to_expr
 from dask.graph_manipulation import bind, clone
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 from support.killing import two_processes
@@ -46,25 +45,10 @@ ARRAY = ours.make("f8", SIZE, "zipf")
 SORTED = oracle.sort(ARRAY)
 
 
-def refuse(*_):
-    raise store.RunIsGone("of another host")
-
-
 @pytest.fixture
 def kept_in(monkeypatch):
     """Where all runs are kept, and how slices of them are read."""
-
-    def change(where):
-        monkeypatch.setattr(store, "MEMORY_SHARE", 0 if "files" in where else 1)
-        monkeypatch.setattr(store, "PICKLED_ROWS", 7)
-        if "of others" in where:
-            monkeypatch.setattr(keep_and_take, "read", refuse)
-            monkeypatch.setattr(keep_and_take, "read_into", refuse)
-
-    return change
-
-
-KEPT = ("memory", "files", "memory of others", "files of others")
+    return functools.partial(runs.keep, monkeypatch)
 
 
 # ---- stores ----
@@ -259,7 +243,7 @@ def test_the_capacity_of_runs_follows_the_memory_of_the_worker(monkeypatch, limi
 # ---- slices, wherever they are ----
 
 
-@pytest.mark.parametrize(("where", "dtype"), grid(KEPT, [np.dtype("f8"), *ours.COMPARED]))
+@pytest.mark.parametrize(("where", "dtype"), grid(runs.KEPT, [np.dtype("f8"), *ours.COMPARED]))
 def test_every_width_from_everywhere(on_cluster, kept_in, where, dtype):
     kept_in(where)
     keys, values = ours.make(dtype, 400, "special"), ours.make(dtype, 400, "bits", seed=1)
@@ -277,83 +261,18 @@ def test_every_width_from_everywhere(on_cluster, kept_in, where, dtype):
         oracle.assert_same_bits(one, other)
 
 
-def written(x, at):
-    found = x.copy()
-    found[at] = x
-    return found
-
-
 SMALL = ours.make("i8", 300, "few")
 AT = np.random.default_rng(0).permutation(300)
-EMPTIED = (0, 100, 0, 0, 150, 50, 0)
-#: Name: what is called with `SMALL` and `AT`, and what NumPy gives.
-CALLS = {
-    "several keys": (lambda x, at: dask_gpusort.lexsort([at % 7, x]), lambda x, at: np.lexsort([at % 7, x])),
-    "values of several keys": (
-        lambda x, at: dask_gpusort.sort_by_key((x, at), -at)[2],
-        lambda x, at: -at[np.lexsort([at, x])],
-    ),
-    "empty chunks": (
-        lambda x, at: dask_gpusort.sort(x.rechunk((EMPTIED,)), chunks=(EMPTIED,)),
-        lambda x, at: np.sort(x),
-    ),
-    "one key": (lambda x, at: dask_gpusort.sort(x[3:4].rechunk(1)), lambda x, at: x[3:4]),
-    "one key of unknown size": (lambda x, at: dask_gpusort.sort(x[x == 10**9]), lambda x, at: x[:0]),
-    "companions of several dimensions": (
-        lambda x, at: dask_gpusort.sort_by_key(at, da.stack([da.stack([x, at], 1)] * 2, 1))[1],
-        lambda x, at: np.stack([np.stack([x, at], 1)] * 2, 1)[np.argsort(at)],
-    ),
-    "lanes": (lambda x, at: dask_gpusort.sort(at.reshape(3, 100), 1), lambda x, at: np.sort(at.reshape(3, 100), 1)),
-    "a sort of a sort": (
-        lambda x, at: dask_gpusort.argsort(dask_gpusort.sort(at) % 9),
-        lambda x, at: np.argsort(np.sort(at) % 9, kind="stable"),
-    ),
-    "write": (lambda x, at: dask_gpusort.put_along_axis(x, at, x, 0), written),
-    "distinct values": (lambda x, at: dask_gpusort.unique(x), lambda x, at: np.unique(x)),
-    "counts": (lambda x, at: dask_gpusort.unique(x, return_counts=True)[1], lambda x, at: np.unique_counts(x).counts),
-    "first positions of unknown sizes": (
-        lambda x, at: dask_gpusort.unique(ours.forget_sizes(x), return_index=True)[1],
-        lambda x, at: np.unique(x, return_index=True)[1],
-    ),
-    "inverse of several dimensions": (
-        lambda x, at: dask_gpusort.unique_inverse(x.reshape(3, 100)).inverse_indices,
-        lambda x, at: np.unique_inverse(x.reshape(3, 100)).inverse_indices,
-    ),
-    "symmetric difference": (lambda x, at: dask_gpusort.setxor1d(x, at), np.setxor1d),
-    "ranks of equal keys": (
-        lambda x, at: dask_gpusort.rank(x, method="ordinal"),
-        lambda x, at: oracle.argsort(oracle.argsort(x)) + 1,
-    ),
-    "search": (
-        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x), at.reshape(3, 100), side="right"),
-        lambda x, at: np.searchsorted(np.sort(x), at.reshape(3, 100), side="right"),
-    ),
-    "search in no keys": (
-        lambda x, at: dask_gpusort.searchsorted(da.zeros(9, int, chunks=3)[:0], at),
-        lambda x, at: np.zeros(300, int),
-    ),
-    "search for no needles": (
-        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x), at[at < 0]),
-        lambda x, at: at[:0],
-    ),
-    "search for strings": (
-        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x.astype("U")), at.astype("U")),
-        lambda x, at: np.searchsorted(np.sort(x.astype("U")), at.astype("U")),
-    ),
-    "membership": (lambda x, at: dask_gpusort.isin(at, x, invert=True), lambda x, at: np.isin(at, x, invert=True)),
-    "a copy": (lambda x, at: clone(dask_gpusort.sort(x)), lambda x, at: np.sort(x)),
-    "bound": (lambda x, at: bind(dask_gpusort.sort(x), at.sum()), lambda x, at: np.sort(x)),
-}
 
 
-@pytest.mark.parametrize(("name", "where"), grid(list(CALLS), KEPT))
-def test_calls(on_cluster, kept_in, monkeypatch, name, where):
-    kept_in(where)
-    monkeypatch.setattr(search, "is_small", lambda *_: False)
-    function, oracles = CALLS[name]
-    with groups(4), dask.config.set({"gpusort.exchange": "runs", "array.chunk-size": "800B"}):
+def test_several_keys_and_copies_of_graphs(on_cluster):
+    with groups(4), dask.config.set({"gpusort.exchange": "runs"}):
         x, at = (da.from_array(array, chunks=40) for array in (SMALL, AT))
-        oracle.assert_same_bits(function(x, at).compute(), oracles(SMALL, AT))
+        found = dask_gpusort.sort(x)
+        copies = dask.compute(dask_gpusort.sort_by_key((x, at), -at)[2], clone(found), bind(found, at.sum()))
+    for one, other in zip(copies, (-AT[np.lexsort([AT, SMALL])], np.sort(SMALL), np.sort(SMALL)), strict=True):
+        oracle.assert_same_bits(one, other)
+    del found
     runs.check_nothing_is_left(on_cluster)
 
 
@@ -376,32 +295,19 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_no_stage_holds_all_keys(kept_in, monkeypatch, name):
+def test_no_stage_holds_all_keys(kept_in, monkeypatch):
     kept_in("files")
     monkeypatch.setattr(search, "is_small", lambda *_: False)
     monkeypatch.setattr(search, "KEPT_SHARE", 0.0)
-    with runs.cluster(2) as client, groups(40), runs.watched(client) as held:
-        x = da.from_array(DISTINCT, chunks=1000).map_blocks(np.copy, meta=DISTINCT[:0])
-        dask.compute([one.sum() for one in STREAMS[name](x)])
-    assert held.most < DISTINCT.nbytes / 4
+    x = da.from_array(DISTINCT, chunks=1000).map_blocks(np.copy, meta=DISTINCT[:0])
+    with runs.cluster(2) as client, groups(40):
+        for name, function in STREAMS.items():
+            with runs.watched(client) as held:
+                dask.compute([one.sum() for one in function(x)])
+            assert held.most < DISTINCT.nbytes / 4, name
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
-    kept_in(data.draw(st.sampled_from(KEPT)))
-    array = data.draw(ours.arrays())
-    options = {**data.draw(ours.options(array.dtype)), "exchange": "runs"}
-    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=data.draw(st.booleans()))
-    with groups(data.draw(st.integers(1, 6))):
-        found = dask.compute(dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options))
-    order = oracle.argsort(array, descending=options["descending"])
-    for one, other in zip(found, (array[order], order), strict=True):
-        oracle.assert_same_bits(one, other)
-
-
-@pytest.mark.parametrize(("where", "kind", "dtype"), grid(KEPT, ["bits", "few", "constant"], ["i8", "f4", "S5"]))
+@pytest.mark.parametrize(("where", "kind", "dtype"), grid(runs.KEPT, ["bits", "few", "constant"], ["i8", "f4", "S5"]))
 def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
     in_rounds(monkeypatch)
     kept_in(where)
@@ -637,7 +543,7 @@ def test_a_worker_that_never_answers_is_told(on_cluster, kept_in, monkeypatch):
     kept_in("memory of others")
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 2)
-    monkeypatch.setattr(keep_and_take, "_take_here", refuse)
+    monkeypatch.setattr(keep_and_take, "_take_here", runs.refuse)
     with monkeypatch.context() as context:
         context.setattr(store.Store, "take", refuse_peers)
         future = on_cluster.compute(sort())

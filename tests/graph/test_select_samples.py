@@ -130,15 +130,6 @@ def test_chunks_that_do_not_fit_their_array(change):
         computed(dask_gpusort.median(x, strategy="samples"))
 
 
-def test_a_graph_is_built_without_computing():
-    def refuse(block):
-        raise AssertionError("computed")
-
-    x = da.zeros(10_000, chunks=100).map_blocks(refuse, dtype=float, meta=np.empty(0))
-    dask_gpusort.quantile(x, Q, strategy="samples")
-    dask_gpusort.explain_quantile(x, Q)
-
-
 def test_tasks_grow_with_the_chunks_alone():
     def tasks(chunks):
         return len(dask_gpusort.quantile(da.zeros(10**7, chunks=10**7 // chunks), Q, strategy="samples").dask)

@@ -84,7 +84,7 @@ def use_small_merges(patch):
 
 def replace_cupy_of_steps(patch, cupy):
     """Replace CuPy in the steps on one CuPy chunk."""
-    subjects = ("keys", "sorts", "rows", "lanes", "select", "joins", "ties", "search", "positions", "ops")
+    subjects = ("keys", "sorts", "select", "ties", "search", "positions", "ops")
     for name in (f"cupy_{subject}" for subject in subjects):
         patch.setattr(f"dask_gpusort.chunk.{name}.cupy", cupy)
 

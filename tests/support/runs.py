@@ -9,10 +9,30 @@ from typing import Any
 
 import dask
 import distributed
+import pytest
 
+from dask_gpusort.graph.runs import keep_and_take, rows, store
 from dask_gpusort.graph.runs.plugins import NAME
 
 from .gangs import until
+
+#: Where all runs are kept, and how slices of them are read.
+KEPT = ("memory", "files", "memory of others", "files of others")
+
+
+def refuse(*_: Any) -> Any:
+    """In place of a function that reads a run of this host."""
+    raise store.RunIsGone("of another host")
+
+
+def keep(patch: pytest.MonkeyPatch, where: str) -> None:
+    """Keep all runs in memory or in files, and read them in small parts, as on this host or on others."""
+    patch.setattr(store, "MEMORY_SHARE", 0 if "files" in where else 1)
+    patch.setattr(store, "PICKLED_ROWS", 7)
+    patch.setattr(rows, "PORTION_REQUESTS", 100)
+    if "of others" in where:
+        patch.setattr(keep_and_take, "read", refuse)
+        patch.setattr(keep_and_take, "read_into", refuse)
 
 
 @contextmanager
@@ -122,6 +142,8 @@ def left(client: Any) -> dict[str, Any]:
         files = [name for folder in (store.folder, *store.folders()) if folder.exists() for name in os.listdir(folder)]
         return {name: str(some) for name in ("_names", "_kept") if (some := vars(store)[name])} | dict.fromkeys(files)
 
+    if not client.run_on_scheduler(lambda dask_scheduler: NAME in dask_scheduler.plugins):
+        return {}  # no sort has come yet
     found = {address: some for address, some in client.run(on_worker).items() if some}
     return found | client.run_on_scheduler(on_scheduler)
 

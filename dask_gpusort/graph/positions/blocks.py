@@ -17,9 +17,8 @@ from tlz import concat
 from ...chunk import complete, ops_for
 from .._dask import flatten
 from ..in_one_task import make_whole
-from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
-from ..inputs import blockwise, largest_chunk, rechunk, rechunk_checked, whole_axes
-from ..sort.rows import check_length, equal_chunks
+from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes
+from ..inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..tasks import Chunks
 
 
@@ -29,8 +28,7 @@ def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, len
     chunks = [checked_chunk(each, None) for each in flatten([block])]
     # Dask leaves the chunks of an empty array as they are.
     block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
-    check_length(block, axis, length)
-    ops = ops_for(block)
+    ops = ops_for(checked_lanes(block, None, {axis: length}))
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
 
 
@@ -44,7 +42,7 @@ def put_block(
     chunks = [checked_chunk(block, None) for block in flatten([blocks])]
     ops = ops_for(chunks[0])
     whole = ops.concatenate_along(chunks, axis)
-    check_length(whole, axis, length)
+    checked_lanes(whole, None, {axis: length})
     numbers, written = list(flatten([indices])), list(flatten([values]))
     # One value for all indices of a lane is in one chunk.
     for positions, some in zip(numbers, written * len(numbers) if len(written) == 1 else written, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -29,7 +29,7 @@ from ...plan.positions import (
 from ..collection import Output, new_arrays
 from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
-from ..inputs import chunk_limit, flatten, rechunk
+from ..inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
 from ..runtime import Runtime
 from .blocks import along_chunks, put_into_lanes, spread_along, take_from_axis, take_from_lanes, whole_units
 from .exchange import GroupedAxis, Put, Rows, Take
@@ -45,9 +45,9 @@ def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     if plan.exchange is None:
         return take_from_axis(array, indices, axis, mode, _limit_of(plan))
     first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
-    found = _take_by_exchange(_with_axes(array, first), indices, axis, mode, plan.exchange)
+    found = _take_by_exchange(with_axes(array, first), indices, axis, mode, plan.exchange)
     behind = list(range(indices.ndim, found.ndim))
-    found = _with_axes(found, [*behind[:axis], *range(indices.ndim), *behind[axis:]])
+    found = with_axes(found, [*behind[:axis], *range(indices.ndim), *behind[axis:]])
     return rechunk(found, (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :]))
 
 
@@ -79,10 +79,11 @@ def build_take_along(array: Any, indices: Any, axis: int) -> Any:
         return take_from_lanes(array, indices, axis, _limit_of(plan))
     exchange = plan.exchange
 
-    def take_lane(lane: Any, own: Any) -> Any:
-        return _take_by_exchange(lane, own, axis, "raise", exchange)
+    def take_lane(lane: Any, own: Any) -> tuple[Any]:
+        return (_take_by_exchange(lane, own, axis, "raise", exchange),)
 
-    return rechunk(_lane_by_lane(take_lane, [array, indices], axis), along_chunks(array, indices, axis))
+    (found,) = lane_by_lane(take_lane, [array, indices], axis, array.ndim)
+    return rechunk(found, along_chunks(array, indices, axis))
 
 
 def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
@@ -98,45 +99,17 @@ def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
         return put_into_lanes(array, indices, values, axis, _limit_of(plan))
     exchange = plan.exchange
 
-    def put_lane(lane: Any, own: Any, some: Any) -> Any:
+    def put_lane(lane: Any, own: Any, some: Any) -> tuple[Any]:
         some = rechunk(some, own.chunks) if some.shape == own.shape else spread_along(some, own)
-        return _put_by_exchange(some.astype(array.dtype), own, axis, exchange, lane)
+        return (_put_by_exchange(some.astype(array.dtype), own, axis, exchange, lane),)
 
-    return rechunk(_lane_by_lane(put_lane, [array, indices, values], axis), array.chunks)
+    (found,) = lane_by_lane(put_lane, [array, indices, values], axis, array.ndim)
+    return rechunk(found, array.chunks)
 
 
 def _limit_of(plan: PositionsPlan) -> float:
     """Most bytes of a chunk that is joined of several ones."""
     return math.inf if plan.strategy == "gather" else plan.array.limit
-
-
-def _lane_by_lane(function: Callable[..., Any], arrays: Sequence[Any], axis: int) -> Any:
-    """Apply a function to the lanes of some arrays, which are broadcast, one by one; they are few and long."""
-    others = [dim for dim in range(arrays[0].ndim) if dim != axis]
-    moved = [_with_axes(array, [*others, axis]) for array in arrays]
-    back = np.argsort([*others, axis]).tolist()
-    return _with_axes(_stacked(function, moved), back)
-
-
-def _with_axes(array: Any, axes: list[int]) -> Any:
-    # Dask makes tasks even if nothing changes.
-    return array if axes == sorted(axes) else array.transpose(axes)
-
-
-def _stacked(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    if arrays[0].ndim == 1:
-        return function(*arrays)
-    sizes = {array.shape[0] for array in arrays} - {1} or {1}
-    if any(map(math.isnan, sizes)):
-        raise ValueError(
-            "indices or arr has chunks of unknown sizes, where arr has several chunks along the axis: call "
-            "compute_chunk_sizes() on it first"
-        )
-    (count,) = sizes
-    lanes = [
-        _stacked(function, [array[index if array.shape[0] > 1 else 0] for array in arrays]) for index in range(count)
-    ]
-    return da.stack(lanes, axis=0, allow_unknown_chunksizes=True).astype(lanes[0].dtype)
 
 
 def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange: PositionsExchange) -> Any:

@@ -128,10 +128,6 @@ def _plan(
     return plan
 
 
-def _sizes(array: Any) -> list[Size]:
-    """Elements of each chunk in C order."""
-    return [math.prod(sizes) for sizes in product(*array.chunks)]
-
-
 def _bytes(array: Any) -> tuple[Size, ...]:
-    return tuple(size * array.dtype.itemsize for size in _sizes(array))
+    """Bytes of each chunk in C order."""
+    return tuple(math.prod(sizes) * array.dtype.itemsize for sizes in product(*array.chunks))

@@ -26,12 +26,11 @@ import numpy as np
 from ...chunk import ops_for
 from ...plan.select import Partition, choose_partition
 from ...table import Ranks
-from ..input_checks import checked_chunk, only_chunk
+from ..input_checks import checked_chunk, checked_lanes, only_chunk
 from ..inputs import blockwise, flatten, rechunk_checked
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Options
-from ..sort.rows import check_length
 from .statistics import is_held, lanes_of, plan_statistic, select_by_samples, whole_lanes
 
 Want = Literal["keys", "positions"]
@@ -44,8 +43,7 @@ def partition_block(
     block: Any, expected: np.dtype[Any], want: Want, kth: Sequence[int], axis: int, length: float
 ) -> Any:
     """Task: partition the rows of one NumPy chunk."""
-    checked_chunk(block, expected)
-    check_length(block, axis, length)
+    checked_lanes(block, expected, {axis: length})
     return (np.partition if want == "keys" else np.argpartition)(block, np.array(kth, np.intp), axis=axis)
 
 

@@ -36,12 +36,11 @@ from ..collection import Output, StageLayer, new_arrays
 from ..copies import read_again
 from ..explain import note
 from ..in_one_task import InOneTask
-from ..input_checks import checked_chunk, only_chunk
+from ..input_checks import checked_chunk, checked_lanes, only_chunk
 from ..inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..runtime import Runtime, chunk_library
 from ..sort.build import build_sort
 from ..sort.request import Options
-from ..sort.rows import check_length
 from .samples import JoinedLanes, Selection
 
 #: The message of an array whose lanes cannot be made whole.
@@ -154,10 +153,7 @@ def reduce_block(
     block: Any, statistic: Statistic, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
 ) -> Any:
     """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
-    block = only_chunk(block)
-    checked_chunk(block, expected)
-    for axis, length in lengths.items():
-        check_length(block, axis, length)
+    block = checked_lanes(only_chunk(block), expected, lengths)
     return complete(ops_for(block).reduce_lanes(block, statistic, tuple(lengths), keepdims))
 
 
@@ -168,7 +164,7 @@ def reduce_blocks(
 
     A chunk made of several has `limit` bytes at most, unless these or a lane are larger.
     """
-    return _reduced(reduce_block, [whole_lanes(array, axes, limit)], statistic, axes, keepdims, "reduce-lanes")
+    return _reduced(reduce_block, [whole_lanes(array, axes, limit)], statistic, axes, keepdims, token="reduce-lanes")
 
 
 def _reduced(
@@ -215,11 +211,8 @@ def reduce_weighted_block(
     keepdims: bool,
 ) -> Any:
     """Task: the weighted quantiles of each lane of one chunk, along the axes that have `lengths`."""
-    block, weights = only_chunk(block), only_chunk(weights)
-    checked_chunk(block, expected)
-    checked_chunk(weights, None, "a chunk of the weights")
-    for axis, length in lengths.items():
-        check_length(block, axis, length)
+    block = checked_lanes(only_chunk(block), expected, lengths)
+    weights = checked_chunk(only_chunk(weights), None, "a chunk of the weights")
     return complete(reduce_weighted_lanes(block, weights, statistic, tuple(lengths), keepdims))
 
 
@@ -263,7 +256,7 @@ def build_weighted(
     share = array.dtype.itemsize / (array.dtype.itemsize + weights.dtype.itemsize)
     lanes = whole_lanes(array, axes, share * plan.lanes_bytes)
     both = [lanes, _in_chunks_of(lanes, weights)]
-    return _reduced(reduce_weighted_block, both, statistic, axes, keepdims, "reduce-weighted")
+    return _reduced(reduce_weighted_block, both, statistic, axes, keepdims, token="reduce-weighted")
 
 
 def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 from operator import getitem
 from typing import Any, ClassVar
 
@@ -60,8 +60,7 @@ class LocalDistinct(ArrayRecipe):
         """One task for each chunk; one more for the starts of the chunks, if these are wanted and unknown."""
         how = self.order, self.columns, self.equal_nan, _origin_dtype(self.chunks)
         tasks, found = Tasks(self.token), []
-        for number, index in enumerate(self.indices):
-            shape = tuple(sizes[there] for sizes, there in zip(self.chunks, index, strict=True))
+        for number, (index, shape) in enumerate(zip(self.indices, product(*self.chunks), strict=True)):
             chunk = TaskRef((self.names[0], *index))
             found.append(tasks.add("unique-local", number, distinct_of, chunk, number, shape, *how))
         if self.columns.firsts and math.isnan(self._starts[-1]):

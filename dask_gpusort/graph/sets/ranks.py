@@ -17,12 +17,11 @@ from ...plan.memory import device_bytes
 from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..explain import Made, note
 from ..in_one_task import of_whole
-from ..input_checks import checked_chunk
-from ..inputs import describe_flat, flatten, rechunk_checked
+from ..input_checks import checked_lanes
+from ..inputs import describe_flat, flatten, lane_by_lane, rechunk_checked
 from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request
-from ..sort.rows import check_length
 from .distinct import origins, plan_distinct, sorted_distinct, stable_keys
 from .number import Numbered
 
@@ -68,9 +67,7 @@ class RanksOfWhole:
 
 def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int, length: float) -> Any:
     """Task: the ranks along an axis of one chunk."""
-    checked_chunk(block, expected)
-    check_length(block, axis, length)
-    return complete(rank_rows(block, ranking, axis))
+    return complete(rank_rows(checked_lanes(block, expected, {axis: length}), ranking, axis))
 
 
 def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
@@ -88,7 +85,7 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     if plan.strategy == "blocks":
         return _rank_blocks(array, ranking, axis)
     if plan.strategy == "global":
-        ranks = _lane_by_lane(request, array, ranking, axis)
+        (ranks,) = lane_by_lane(partial(_rank_lane, request, ranking), [array], axis, array.ndim)
         return ranks if array.ndim == 1 else rechunk_checked(ranks, array.chunks)
     if plan.strategy == "join":
         return of_whole(array, RanksOfWhole(ranking, axis), [(True, ranking.dtype_of(array.dtype))], "rank")[0]
@@ -101,16 +98,7 @@ def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:
     return array.map_blocks(rank_block, array.dtype, ranking, axis, array.shape[axis], dtype=dtype, meta=meta)
 
 
-def _lane_by_lane(request: Request, array: Any, ranking: Ranking, axis: int) -> Any:
-    if array.ndim == 1:
-        return _rank_lane(request, array, ranking)
-    other = int(axis == 0)
-    lanes = (array[(slice(None),) * other + (index,)] for index in range(array.shape[other]))
-    ranked = [_lane_by_lane(request, lane, ranking, axis - (other < axis)) for lane in lanes]
-    return da.stack(ranked, axis=other)
-
-
-def _rank_lane(request: Request, array: Any, ranking: Ranking) -> Any:
+def _rank_lane(request: Request, ranking: Ranking, array: Any) -> tuple[Any]:
     """The ranks of a one-dimensional array of several chunks."""
     columns = Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
     plan_distinct(request, array, columns)
@@ -120,5 +108,5 @@ def _rank_lane(request: Request, array: Any, ranking: Ranking) -> Any:
     ranks, ranked, chunks = found.number((RankOf(ranking), count_ranked, origins), dtypes, counted=True)
     result = found.spread_back(ranks, chunks)
     if not ranking.pct:
-        return result
-    return da.map_blocks(np.true_divide, result, ranked, dtype=dtype, meta=result._meta, chunks=result.chunks)
+        return (result,)
+    return (da.map_blocks(np.true_divide, result, ranked, dtype=dtype, meta=result._meta, chunks=result.chunks),)

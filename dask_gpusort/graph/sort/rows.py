@@ -30,29 +30,21 @@ from ...cost import describe_rows
 from ...order import Order
 from ...plan import Plan
 from ..explain import Made, note
-from ..input_checks import checked_chunk, wrong_size
-from ..inputs import chunk_limit, rechunk, rechunk_checked, whole_axes
+from ..input_checks import checked_chunk, checked_lanes
+from ..inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
 from .global_sort import global_sort, join, joins_rows, plan_for
 from .request import Keys, Request
 
 
-def check_length(block: Any, axis: int, length: float) -> None:
-    """Refuse a chunk whose rows differ from the array's length, if that is known."""
-    if block.shape[axis] != length and not math.isnan(length):
-        raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
-
-
 def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: sort the rows of one chunk."""
-    checked_chunk(block, order.dtype.base)
-    check_length(block, axis, length)
+    checked_lanes(block, order.dtype.base, {axis: length})
     return complete(ops_for(block, staged=staged).sort_rows(block, order, axis))
 
 
 def argsort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: indices that sort the rows of one chunk."""
-    checked_chunk(block, order.dtype.base)
-    check_length(block, axis, length)
+    checked_lanes(block, order.dtype.base, {axis: length})
     return complete(ops_for(block, staged=staged).argsort_rows(block, order, axis))
 
 
@@ -109,13 +101,6 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     return tuple(array if equal_chunks(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
 
 
-def equal_chunks(chunks: Any, others: Any) -> bool:
-    """Whether chunks are the same; an unknown size is nan, which differs from itself, and equals another one here."""
-    return len(chunks) == len(others) and all(
-        np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
-    )
-
-
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
     """Chunks, for `rechunk`, with a whole axis."""
     return whole_axes(keys.template, (axis,), _widest(keys, values), chunk_limit(keys.array))
@@ -143,25 +128,10 @@ def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) 
 
 
 def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
-    dims = keys.ndim - bool(request.order.words)
-    last = [dim for dim in range(dims) if dim != axis] + [axis]
-    behind = [dims] if request.order.words else []
-    moved = [keys.transpose(last + behind), *(value.transpose(last) for value in values)]
-    stacked = _stack_rows(request, moved)
-    return tuple(array.transpose(np.argsort(last).tolist()) for array in stacked)
+    def sort_row(row: Any, *own: Any) -> tuple[Any, ...]:
+        return global_sort(request, Keys(row, request.order), own, row.chunks[0])
 
-
-def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
-    keys, *values = arrays
-    if keys.ndim == 1 + bool(request.order.words):
-        return global_sort(request, Keys(keys, request.order), values, keys.chunks[0])
-    parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
-    # Stacking makes swapped byte orders native and padded records packed.
-    return tuple(
-        da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
-        for column in zip(*parts, strict=True)
-    )
+    return lane_by_lane(sort_row, [keys, *values], axis, keys.ndim - bool(request.order.words))
 
 
 @dataclass(frozen=True)
