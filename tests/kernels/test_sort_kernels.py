@@ -121,6 +121,11 @@ def calls():
             for dtype, n, algorithm in product(case.dtypes, case.sizes, case.algorithms):
                 function = getattr(kernels, case.check.__name__)
                 yield lambda empty, f=function, n=n, d=dtype, a=algorithm: f(empty(n, d), algorithm=a)
+        for dtype, descending in product(("f4", "f8"), BOTH):
+            for function, options in ((kernels.sort_keys, {"algorithm": "msd"}), (kernels.argsort, {})):
+                yield lambda empty, f=function, d=dtype, options=options | {"descending": descending}: f(
+                    empty(TWO_LEVELS, d), **options
+                )
         for dtype in IN_PLACE:
             yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype), algorithm="lsd")
 
@@ -153,3 +158,29 @@ def test_sorts_in_place(device, dtype, shared):
                 array = device.array(keys)[skip:]
                 assert kernels.sort_keys(array, out=array, algorithm=algorithm) is array
                 assert_bits(array, expected_sorted(keys[skip:], False))
+
+
+FLOATS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "normal": lambda rng, n: rng.standard_normal(n) * 3 - 1,
+    "lognormal": lambda rng, n: np.exp(4 * rng.standard_normal(n)),
+    "both signs": lambda rng, n: rng.random(n) * 20 - 7,
+    "exponential": lambda rng, n: rng.standard_exponential(n),
+    "far from zero": lambda rng, n: 1000 + rng.random(n),
+    "tiny": lambda rng, n: rng.random(n) * 1e-40,
+    "huge": lambda rng, n: (rng.random(n) - 0.5) * 6e38,
+    "some NaN": lambda rng, n: np.where(rng.random(n) < 2e-4, np.nan, rng.random(n)),
+    "many NaN": lambda rng, n: np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+    "infinities": lambda rng, n: np.where(rng.random(n) < 2e-4, -np.inf, rng.random(n)),
+    "zeros": lambda rng, n: np.where(rng.random(n) < 0.1, -0.0, rng.random(n) - 0.5),
+}
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_are_mapped_by_value(device, dtype, kind):
+    n = TWO_LEVELS if device.is_small else (1 << 23) + 5
+    keys = FLOATS[kind](np.random.default_rng(14), n).astype(dtype)
+    for descending in BOTH:
+        sort_keys(device, keys, descending=descending, algorithm="msd")
+        argsort(device, keys, descending=descending)

@@ -1,8 +1,8 @@
-"""Selects the cases of a parameter grid that the default run takes."""
+"""Selects the cases of a parameter grid that the default run takes, and those of a device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -23,6 +23,13 @@ def grid(*axes: Sequence[Any]) -> list[Any]:
         )
         for positions in product(*(range(len(axis)) for axis in axes))
     ]
+
+
+def by_device(name: str, host: Iterable[Any] = (), gpu: Iterable[Any] = ()) -> Any:
+    """Give the fixture `device` of kernels, with the cases of each device by the name of a parameter."""
+    sides = ("host", host, ()), ("gpu", gpu, pytest.mark.gpu)
+    cases = [pytest.param(side, case, marks=marks) for side, given, marks in sides for case in given]
+    return pytest.mark.parametrize(("device", name), cases, indirect=["device"])
 
 
 #: A test of kernels that takes a GPU, with the fixture `device`.

@@ -107,32 +107,6 @@ def test_early_values_that_are_rows(cp: Any, guarded: Any, monkeypatch: Any) -> 
         assert_sorts_with_early_values(cp, guarded, monkeypatch, make_keys("u4", TWO_LEVELS, "random"), values)
 
 
-FLOATS = {
-    "uniform": lambda rng, n: rng.random(n),
-    "normal": lambda rng, n: rng.standard_normal(n) * 3 - 1,
-    "lognormal": lambda rng, n: np.exp(4 * rng.standard_normal(n)),
-    "exponential": lambda rng, n: rng.standard_exponential(n),
-    "far from zero": lambda rng, n: 1000 + rng.random(n),
-    "tiny": lambda rng, n: rng.random(n) * 1e-40,
-    "huge": lambda rng, n: (rng.random(n) - 0.5) * 6e38,
-    "some NaN": lambda rng, n: np.where(rng.random(n) < 1e-5, np.nan, rng.random(n)),
-    "many NaN": lambda rng, n: np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
-    "infinities": lambda rng, n: np.where(rng.random(n) < 1e-5, -np.inf, rng.random(n)),
-    "zeros": lambda rng, n: np.where(rng.random(n) < 0.1, -0.0, rng.random(n) - 0.5),
-}
-
-
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("kind", FLOATS)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_floats_are_mapped_by_value(cp: Any, dtype: str, kind: str, descending: bool) -> None:
-    keys = FLOATS[kind](np.random.default_rng(1), TWO_LEVELS).astype(dtype)
-    source = cp.asarray(keys)
-    got = kernels.sort_keys(source, descending=descending, algorithm="msd")
-    assert_bits(got, expected_sorted(keys, descending))
-    assert_bits(kernels.argsort(source, descending=descending), expected_positions(keys, descending))
-
-
 #: 64-bit keys in a range of at most 2^32: the least key, and the size of the range.
 CLOSE = {"2^24": (0, 1 << 24), "no power of two": (-5, 3_000_000_000), "at the end": ((1 << 63) - 1000, 1000)}
 

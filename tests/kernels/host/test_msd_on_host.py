@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import host_cuda
 from support.host_kernels import POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import counting, splitters
 from dask_gpusort.kernels.keys.dtypes import Arrays, device_key
 from dask_gpusort.kernels.launch.launch import Launch
-from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
@@ -23,9 +21,6 @@ def calls():
     """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_blocks(patch)
-        for dtype in ("f4", "f8"):
-            for descending in (False, True):
-                yield from sorts_of(dtype, descending=descending)
         for dtype in ("i2", "i4", "i8", "u8", "M8[s]"):
             yield from sorts_of(dtype)
         for dtype in ("i8", "u8", "M8[s]"):
@@ -161,10 +156,9 @@ __global__ void count_held(u64* table, u32 rounds, u32 is_mixed) {
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])
-def test_counters_of_16_bits_are_right_where_threads_wait_before_they_spill(tmp_path, kernel_cache, is_mixed):
+def test_counters_of_16_bits_are_right_where_threads_wait_before_they_spill(tmp_path, device, is_mixed):
     source = tmp_path / "held.cu"
     source.write_text(HELD_COUNTS)
-    device = host_cuda.HostDevice(SOURCES, kernel_cache)
     threads, rounds = tuning.COUNT_THREADS, 22
     keys = threads * rounds * 16
     for _ in range(3):
@@ -202,32 +196,3 @@ def test_wide_keys_of_a_small_range(device, monkeypatch, dtype, range_of_keys, o
     np.testing.assert_array_equal(kernels.sorted_codes(source), kernels.encode(device.array(np.sort(keys))))
     np.testing.assert_array_equal(kernels.sort_keys(source, out=source), np.sort(keys))
     assert len(taken) == (0 if outlier else 4)
-
-
-FLOATS = {
-    "uniform": lambda rng: rng.random(TWO_LEVELS),
-    "both signs": lambda rng: rng.random(TWO_LEVELS) * 20 - 7,
-    "normal": lambda rng: rng.standard_normal(TWO_LEVELS),
-    "far from zero": lambda rng: 1000 + rng.random(TWO_LEVELS),
-    "tiny": lambda rng: rng.random(TWO_LEVELS) * 1e-40,
-    "huge": lambda rng: (rng.random(TWO_LEVELS) - 0.5) * 6e38,
-    "some NaN": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, np.nan, rng.random(TWO_LEVELS)),
-    "many NaN": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.2, np.nan, rng.random(TWO_LEVELS)),
-    "infinities": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, -np.inf, rng.random(TWO_LEVELS)),
-    "zeros": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.1, -0.0, rng.random(TWO_LEVELS) - 0.5),
-}
-
-
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("kind", FLOATS)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_floats_are_mapped_by_value(device, monkeypatch, dtype, kind, descending):
-    use_small_blocks(monkeypatch)
-    keys = FLOATS[kind](np.random.default_rng(14)).astype(dtype)
-    source = device.array(keys)
-    wanted = np.sort(keys)
-    if descending:
-        number = wanted[wanted == wanted]
-        wanted = np.concatenate([number[::-1], wanted[number.size :]])
-    np.testing.assert_array_equal(kernels.sort_keys(source, descending=descending), wanted)
-    np.testing.assert_array_equal(keys[kernels.argsort(source, descending=descending)], wanted)
