@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
-from .canvas import ACCENT, GREEN, GREY, GROUPS, ORANGE, PALE, SKY, SMALL, WHITE, Canvas, drawing
+from .canvas import ACCENT, GREEN, GREY, GROUPS, ORANGE, PALE, PURPLE, SKY, SMALL, WHITE, Canvas, drawing
 
 
 @drawing(34)
@@ -56,6 +58,34 @@ def runs(c: Canvas) -> None:
     c.box(12, 18, 26, 3.4, "sort-list: cut bounds, handles", WHITE)
     c.note(25, 26.4, "slices: own memory, files, messages")
     c.note(4, 28.4, "sort-merge", "left")
+
+
+#: The sorts of `times_of_runs`, and its stages: the prefix of their tasks, what they do, their colour.
+MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "larger_than_memory_many_cores.json"
+STAGES = (
+    ("from-zarr", "read", SKY),
+    ("sort-local", "sort, keep", ORANGE),
+    ("sort-list", "bound the cuts", PURPLE),
+    ("sort-store-map", "merge, write", GREEN),
+    ("finalize-hlgfinalizecompute", "end", GREY),
+)
+
+
+@drawing(34)
+def times_of_runs(c: Canvas) -> None:
+    """The stages of two measured sorts against time."""
+    sorts = [row for row in json.loads(MEASURED.read_text())["rows"] if row["name"].split("/")[0] == "sort-int64"]
+    scale = 44 / max(row["ours"] for row in sorts)
+    for number, row in enumerate((sorts[0], sorts[-1])):
+        y = 1.6 + 17 * number
+        c.heading(y, f"{row['work'].partition(', ')[2]}: {row['ours']:.1f} s")
+        for place, (name, text, colour) in enumerate(STAGES):
+            first, last, busy = row["details"]["stages"][name]
+            at = y + 1.6 + 2.7 * place
+            c.box(1 + scale * first, at, max(scale * (last - first), 0.4), 2.2, fill=colour)
+            side = "left" if scale * last < 26 else "right"
+            x = scale * last + 1.6 if side == "left" else scale * first + 0.4
+            c.note(x, at + 1.1, f"{text}, {busy:.1f} thread s", side)
 
 
 @drawing(48)
