@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support import host_cuda
 from support.host_kernels import POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import counting, splitters
 from dask_gpusort.kernels.keys.dtypes import Arrays, device_key
 from dask_gpusort.kernels.launch.launch import Launch
+from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
@@ -155,10 +157,12 @@ __global__ void count_held(u64* table, u32 rounds, u32 is_mixed) {
 """
 
 
+@pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("is_mixed", [False, True])
-def test_counters_of_16_bits_are_right_where_threads_wait_before_they_spill(tmp_path, device, is_mixed):
+def test_counters_of_16_bits_are_right_where_threads_wait_before_they_spill(tmp_path, kernel_cache, is_mixed):
     source = tmp_path / "held.cu"
     source.write_text(HELD_COUNTS)
+    device = host_cuda.HostDevice(SOURCES, kernel_cache)
     threads, rounds = tuning.COUNT_THREADS, 22
     keys = threads * rounds * 16
     for _ in range(3):
