@@ -3,7 +3,7 @@
 It is the exchange of CuPy chunks, and of NumPy chunks where workers cannot keep runs. On a host with fast links
 between its GPUs the network is not the bottleneck. Tasks are: each one on the critical path costs milliseconds, however
 little it does. The same is true of a sort of many small chunks, where a task costs about as much as the sort of a
-chunk. So there is one round of counting (see `cuts`), and one task sorts the chunks of one worker. Where allowed, a
+chunk. So there is one round of counting (see `scan`), and one task sorts the chunks of one worker. Where allowed, a
 task's chunks are sorted as one run, which then plays the role of a chunk (see `plan.division.join_chunks`)::
 
     chunks of bundle b          sort-local b    runs sorted one by one, each with its summary
