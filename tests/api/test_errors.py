@@ -441,7 +441,7 @@ def test_a_source_that_changes_is_detected_at_compute_time(tmp_path, stages):
 
 
 @pytest.mark.parametrize("unknown", [False, True])
-def test_a_change_between_rounds_is_not_reported_as_wrong_sizes_at_compute_time(tmp_path, unknown):
+def test_a_source_that_changes_between_rounds_does_not_report_wrong_sizes(tmp_path, unknown):
     x = changing_source(tmp_path)
     with groups(2):
         found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="gather")
@@ -455,7 +455,7 @@ def test_a_change_between_rounds_is_not_reported_as_wrong_sizes_at_compute_time(
 
 @pytest.mark.parametrize("exchange", ["join", "gather", "tasks", "device"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_change_before_a_recount_names_both_remedies_at_compute_time(tmp_path, exchange, count):
+def test_a_source_that_changes_before_its_recount_names_both_remedies(tmp_path, exchange, count):
     # A lost worker may have held the counts too. Then a changed source and wrong chunk sizes look the same.
     x = changing_source(tmp_path)
     with groups(count):
