@@ -31,11 +31,8 @@ def drawn(figure: Any, results: Path) -> Any:
 
 
 def test_drawing_a_figure_is_deterministic(tmp_path: Path) -> None:
-    results, paths, figure = (
-        ROOT / "benchmarks" / "results",
-        [tmp_path / "a.svg", tmp_path / "b.svg"],
-        figures()["gpus"],
-    )
+    results, figure = ROOT / "benchmarks" / "results", figures()["gpus"]
+    paths = [tmp_path / name for name in ("a.svg", "b.svg")]
     for path in paths:
         figure.save(results, path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
