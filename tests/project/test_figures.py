@@ -31,14 +31,13 @@ def drawn(figure: Any, results: Path) -> Any:
 
 
 def test_drawing_a_figure_is_deterministic(tmp_path: Path) -> None:
-    results = ROOT / "benchmarks" / "results"
-    for name in ("gpus",):
-        figures()[name].save(results, tmp_path / f"{name}.svg")
-        figures()[name].save(results, tmp_path / "again.svg")
-        assert (tmp_path / f"{name}.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
-        root = ElementTree.parse(tmp_path / f"{name}.svg").getroot()
-        assert root.get("width") == "621pt"  # 828 pixels
-        assert f"digest {figures()[name].digest(results)}" in (tmp_path / f"{name}.svg").read_text()
+    results, figure = ROOT / "benchmarks" / "results", figures()["gpus"]
+    paths = [tmp_path / name for name in ("a.svg", "b.svg")]
+    for path in paths:
+        figure.save(results, path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert ElementTree.parse(paths[0]).getroot().get("width") == "621pt"  # 828 pixels
+    assert f"digest {figure.digest(results)}" in paths[0].read_text()
 
 
 def test_every_figure_has_data_and_is_drawn() -> None:
@@ -83,69 +82,13 @@ class FakeCupy:
 def device(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module `harness.device`, with the stand-in for CuPy."""
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
-    for name in ("baselines.cub", "harness.device", "gpu.algorithms", "gpu.table", "gpu.comparison"):
+    for name in ("baselines.cub", "harness.device", "gpu.table", "gpu.comparison"):
         monkeypatch.delitem(sys.modules, f"benchmarks.{name}", raising=False)
     module = load("harness.device")
     for parent, name in (("harness", "device"), ("baselines", "cub")):
         monkeypatch.setattr(load(parent), name, sys.modules[f"benchmarks.{parent}.{name}"])
     monkeypatch.setattr(module, "WARM_SECONDS", 1e-3)
     return module
-
-
-@pytest.fixture
-def algorithms(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module `gpu.algorithms` at small sizes, with NumPy's sort."""
-    script = load("gpu.algorithms")
-    monkeypatch.setattr(script.launching, "kernel", lambda source, name, *_: lambda *_, **__: None)
-
-    def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
-        for name in ("count_digits<u32>", "block_sort<u32, 8>", "block_sort<u32, 16>"):
-            script.launching.Launch("some.cu", name, 1, 1, ()).run()
-        out[:] = np.sort(keys)
-
-    monkeypatch.setattr(script.kernels, "sort_keys", sort)
-    monkeypatch.setattr(script.kernels, "sort_by_comparison", sort)
-    monkeypatch.setattr(script.passes, "sort_keys", lambda _, keys, out: sort(keys, out))
-    for network in ("odd_even_merge", "odd_even_transposition"):
-        monkeypatch.setattr(script.odd_even_merge, network, np.ndarray.sort)
-    for name in ("random_keys", "make_keys"):
-        monkeypatch.setattr(
-            script, name, lambda *args: np.random.default_rng(0).integers(0, 1 << 32, args[-1]).astype(args[-2])
-        )
-    monkeypatch.setattr(script, "SIZES_LOG2", range(4, 8, 2))
-    monkeypatch.setattr(script, "BLOG_KEYS", 100)
-    return script
-
-
-def test_measurements_of_a_gpu_are_drawn(algorithms: Any, tmp_path: Path) -> None:
-    table = SimpleNamespace(cub=SimpleNamespace(keys=lambda keys: 2.0))
-    found = load("harness.records").Record({"device": "a GPU", "commit": "abc"}, {})
-    for section in algorithms.SECTIONS.values():
-        found.points.extend(section(table, 1 << 6))
-    lines = found.lines("algorithms")
-    papers = {"four_step", "count_scan_reorder", "split", "merge", "odd_even_merge", "odd_even_transposition"}
-    assert lines.keys() == {"auto", "lsd", "cupy.sort", "CUB"} | papers
-    assert [point.x for point in lines["auto"]] == [16, 64]
-    assert {point.figure for point in found.points} >= {f"phases {name}" for name in ("auto", "merge", "split")}
-    # Launches of a kernel are added up over its template arguments.
-    assert found.lines("phases auto").keys() == {"count_digits", "block_sort"}
-    assert found.lines("phases auto")["block_sort"][0].median == pytest.approx(2e-3)
-    found.write(tmp_path / "algorithms_gpu.json")
-    text = run("documents", "--results", str(tmp_path))
-    assert {path.stem for path in tmp_path.glob("*.svg")} == {
-        "gpu_algorithms",
-        "gpu_entropy",
-        "gpu_phases",
-        "gpu_network",
-    }
-    assert "gpu_phases.svg" in text
-
-
-def test_slow_algorithms_skip_larger_sizes(algorithms: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
-    found = list(algorithms.algorithm_points(SimpleNamespace(cub=SimpleNamespace(keys=lambda keys: 2.0)), 64))
-    assert {point.x for point in found if point.series != "CUB"} == {16}
-    assert all(len(point.samples) == 1 for point in found)
 
 
 def test_sorts_take_turns_on_a_busy_gpu(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +168,7 @@ ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", 
 @pytest.fixture
 def libraries(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The libraries as on a machine with a GPU. All of them call NumPy's sort."""
-    module, command = load("baselines.libraries"), importlib.import_module("benchmarks.baselines.__main__")
+    module = load("baselines.libraries")
     tensor = SimpleNamespace(
         from_dlpack=lambda keys: keys, sort=lambda keys: SimpleNamespace(values=np.sort(keys), indices=None)
     )
@@ -242,41 +185,10 @@ def libraries(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(sys.modules["benchmarks.baselines.cub"], "Cub", Cub)
     monkeypatch.setattr(device.kernels, "sort_keys", np.sort)
-    for one in (module, command):
-        monkeypatch.setattr(one, "devices", lambda: ("NVIDIA H200",))
+    monkeypatch.setattr(module, "devices", lambda: ("NVIDIA H200",))
     monkeypatch.setattr(module.Library, "missing", lambda self: "")
     monkeypatch.setattr(module, "DEVICE_CHUNK_KEYS", 300)
     return module
-
-
-@pytest.fixture
-def command(libraries: Any) -> Any:
-    return importlib.import_module("benchmarks.baselines.__main__")
-
-
-def test_a_turn_on_a_gpu_measures_all_sizes(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tuple(command.usual()) == ("numpy.sort", *ON_DEVICE)
-    turns = []
-    plain = command.turn
-    monkeypatch.setattr(command, "turn", lambda name, sizes: turns.append((name, sizes)) or plain(name, sizes))
-    effort = command.Effort(quick=True, repeat=3)  # in this process
-    found = list(command.points(effort, {name: [100, 1_000] for name in command.usual()}))
-    assert turns == 3 * [(name, [100, 1_000]) for name in command.usual()]
-    assert {(point.series, point.x) for point in found} == set(itertools.product(command.usual(), (100, 1_000)))
-    assert all(len(point.samples) == 3 for point in found)
-    # The stand-in's events are a millisecond apart. CUB measures its own time.
-    on_device = [point for point in found if point.series in ON_DEVICE[:-1]]
-    assert all(point.samples == pytest.approx([1e-3] * 3) for point in on_device)
-    assert {tuple(point.samples) for point in found if point.series == "CUB"} == {(2e-3,) * 3}
-
-
-def test_a_run_on_a_gpu_is_written(command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    options = ["--quick", "--output", str(tmp_path), "--commit", "abc", "--libraries", *command.usual()]
-    monkeypatch.setattr(sys, "argv", ["baselines", *options])
-    command.main()
-    found = record(tmp_path / "baselines_gpu.json")
-    assert found.lines("baselines").keys() == set(command.usual())
-    assert found.machine["commit"] == "abc"
 
 
 @pytest.mark.parametrize("name", ON_DEVICE)
