@@ -12,7 +12,6 @@ from typing import Any
 import dask
 import numpy as np
 import pytest
-from dask.callbacks import Callback
 from hypothesis import HealthCheck, Phase, settings
 
 from dask_gpusort.chunk import numpy_ops
@@ -79,12 +78,12 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 @contextmanager
 def no_computation() -> Iterator[None]:
-    """A context in which computing any Dask collection fails, also where a local scheduler is named."""
+    """A context in which computing any Dask collection fails."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("a Dask collection was computed while a graph was built")
 
-    with dask.config.set(scheduler=refuse), Callback(start=refuse):
+    with dask.config.set(scheduler=refuse):
         yield
 
 
