@@ -160,7 +160,8 @@ def combine_picked(parts: Sequence[Picked], statistic: Statistic) -> Any:
         raise ValueError("Weights included NaN, inf or were all zero.")
     keys, found = parts[0].keys, parts[0].found
     for part in parts[1:]:
-        keys = np.where(~found & (part.counts > 0), part.keys, keys)
+        # NumPy's `where` makes swapped byte orders native.
+        keys = np.where(~found & (part.counts > 0), part.keys, keys).astype(keys.dtype, copy=False)
         found = found | part.found
     return statistic.result((keys, keys), counts, nans)
 

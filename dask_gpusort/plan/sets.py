@@ -145,8 +145,8 @@ class RankPlan:
 
 def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> RankPlan:
     """Plan ranks; `joins` if one GPU has memory for all chunks and what a sort of them needs."""
-    # An unknown number of lanes cannot be ranked one by one.
-    unknown = math.isnan(lanes.count) or math.isnan(lanes.keys)
+    # Lanes of an unknown number cannot be ranked one by one, and no lanes need no ranks.
+    together = math.isnan(lanes.count) or math.isnan(lanes.keys) or not lanes.count
     strategy: RankStrategy
     if lanes.chunks == 1:
         strategy = "blocks"
@@ -155,7 +155,7 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
     elif flat:  # a chunk is never made of several ones
         strategy = "global"
     else:
-        strategy = "rechunk" if unknown or lanes.keys * lanes.itemsize <= lanes.limit else "global"
+        strategy = "rechunk" if together or lanes.keys * lanes.itemsize <= lanes.limit else "global"
     width = lanes.itemsize
     a_key = key_bytes(device_order, device_bytes(width, "ranks"), host_bytes("ranks", width))
     return RankPlan(strategy, lanes, flat, a_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -63,3 +64,10 @@ def test_wrong_arguments(options, error, text):
 def test_lanes_of_unknown_sizes_are_refused():
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         dask_gpusort.rank(ours.forget_sizes(da.ones((4, 4), chunks=2)), 0)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((0, 3), 1), ((3, 0), 0), ((2, 0, 3), 2)])
+def test_long_lanes_of_an_array_without_any(shape, axis):
+    x = da.zeros(shape, chunks=1)
+    with dask.config.set({"array.chunk-size": "8B"}):
+        check(x, np.zeros(shape), axis, "average", "propagate", False)
