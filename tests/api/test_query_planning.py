@@ -44,7 +44,7 @@ REST = [
     "test_sort.py::test_output_chunks_are_exact",
     "test_sort.py::test_chunks_of_several_dimensions",
     "test_sort.py::test_records_along_an_axis",
-    "test_argsort.py::test_equal_keys_keep_their_order_in_both_directions",
+    "test_sort.py::test_equal_keys_keep_their_order_in_both_directions",
     "test_functions.py::test_several_dimensions[sort_by_key]",
     "test_sort_by_key.py::test_a_key_function_orders_but_is_not_returned",
     "test_functions.py::test_one_dimension[lexsort]",

@@ -1,4 +1,4 @@
-"""Tests of `sort`: NumPy's order, exact chunk sizes, and the same bits for every choice of options."""
+"""Tests of `sort` and `argsort`: NumPy's order, exact chunk sizes, and the same bits for every choice of options."""
 
 from __future__ import annotations
 
@@ -512,3 +512,23 @@ def test_matrices_are_arrays_of_two_dimensions(name):
     rows, function = np.array([[3, 1], [2, 2]]), getattr(dask_gpusort, name)
     for matrix in (np.matrix(rows), da.from_array(rows, chunks=1).map_blocks(np.matrix)):
         np.testing.assert_equal(*dask.compute(function(matrix), function(rows)))
+
+
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+def test_positions_are_global_for_every_distribution(distribution):
+    array = ours.make("f8", 1000, distribution)
+    with groups(9):
+        found = dask_gpusort.argsort(da.from_array(array, chunks=71), chunks=300)
+        assert found.chunks == ((300, 300, 300, 100),)
+        got = computed(found)
+    np.testing.assert_array_equal(np.sort(got), np.arange(1000))
+    np.testing.assert_array_equal(got, np.argsort(array, kind="stable"))
+
+
+def test_equal_keys_keep_their_order_in_both_directions():
+    x = da.zeros(300, chunks=(70, 0, 230), dtype="i4")
+    with groups(4):
+        for descending in (False, True):
+            for exchange in ("join", "gather", "tasks"):
+                got = computed(dask_gpusort.argsort(x, descending=descending, exchange=exchange))
+                np.testing.assert_array_equal(got, np.arange(300))
