@@ -78,7 +78,8 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
             state = scheduler.tasks[key]
             if isinstance(state.run_spec, ListTask):
                 self._listed[key] = {run.key for run in state.dependencies if isinstance(run.run_spec, RunTask)}
-                self._want(key)
+                if state.state != "released":  # else it is wanted from its transition on, if it is needed at all
+                    self._want(key)
 
     @logs_errors
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
