@@ -54,6 +54,7 @@ INSTALL_SECONDS = 2.0
 #: Methods that are called or overridden, with the parameters used.
 _METHODS: tuple[tuple[type, str, set[str]], ...] = (
     (Scheduler, "transitions", {"recommendations", "stimulus_id"}),
+    (Scheduler, "stimulus_queue_slots_maybe_opened", {"stimulus_id"}),
     (Scheduler, "set_restrictions", {"worker"}),
     (Scheduler, "valid_workers", {"ts"}),
     (Scheduler, "client_desires_keys", {"keys", "client"}),

@@ -109,6 +109,8 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         lists = {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)}
         again = {key: "released" for key in (*lost, *lists) if scheduler.tasks[key].state == "memory"}
         scheduler.transitions(again, stimulus_id=f"{NAME}-lost")
+        # Tasks that these cancel leave workers idle, but Dask looks at its queue only when a task ends.
+        scheduler.loop.add_callback(scheduler.stimulus_queue_slots_maybe_opened, stimulus_id=f"{NAME}-lost")
         for key in lost:
             self._keepers.pop(key, None)
 
