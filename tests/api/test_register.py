@@ -277,12 +277,12 @@ def test_two_threads_register_at_once():
 
         def __getattribute__(self, name):
             if name in ("sort", "__dict__") and threading.current_thread() in threads:
-                if threading.current_thread() is threads[0]:
-                    inside.set()
-                    other_inside.wait(0.5)
-                else:
+                if threading.current_thread() is threads[1]:
                     other_inside.set()
                     threads[0].join(30)
+                elif not inside.is_set():
+                    inside.set()
+                    other_inside.wait(0.5)
             return super().__getattribute__(name)
 
     threads = [threading.Thread(target=dask_gpusort.register) for _ in range(2)]
