@@ -186,9 +186,9 @@ def to_host(array: Any, dtype: np.dtype[Any], shift: int = 0) -> np.ndarray:
     return result
 
 
-def empty(ndim: int, dtype: np.dtype[Any]) -> Any:
-    """An array without elements, for metadata."""
-    return cupy.empty((0,) * ndim, dtype)
+def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """An array of any content."""
+    return cupy.empty(shape, dtype)
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class Staging:
         dtype = staged_dtype(array.dtype)
         if self.shortage is not None:
             return array
-        meta = _copies().empty(array.ndim, dtype)
+        meta = _copies().empty(dtype, (0,) * array.ndim)
         shift = -self._shift(array.dtype)
         # Named here: Dask would make the name from the meta too, and cannot read it without a device.
         name = f"copy_to_device-{tokenize(array.name, shift)}"

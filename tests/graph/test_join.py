@@ -362,7 +362,7 @@ def test_chunks_of_one_device_are_joined_if_they_fit(kind, device_bytes):
     copies = import_module("dask_gpusort.chunk.cupy_staging")
     x, matrix = da.zeros(1 << 20, chunks=1 << 16), da.zeros((1 << 10, 1 << 10), chunks=1 << 8)
     with dask.config.set(scheduler=kind), copies.metadata_without_device():
-        held = x.map_blocks(np.copy, dtype=x.dtype, meta=copies.empty(1, x.dtype), name="held")
+        held = x.map_blocks(np.copy, dtype=x.dtype, meta=copies.empty(x.dtype, (0,)), name="held")
         for memory in (None, 1 << 30):
             device_bytes(memory)
             for array in (x, held):

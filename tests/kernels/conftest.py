@@ -57,6 +57,15 @@ def gpu(cp):
     device.check()
 
 
+@pytest.fixture(autouse=True)
+def pool_is_emptied(request):
+    """CuPy's pool keeps nothing after a test on a GPU: many processes share its memory."""
+    pool = request.getfixturevalue("cp").get_default_memory_pool() if request.node.get_closest_marker("gpu") else None
+    yield
+    if pool is not None:
+        pool.free_all_blocks()
+
+
 @pytest.fixture(params=["host", pytest.param("gpu", marks=pytest.mark.gpu)])
 def device(request):
     """The host, and a GPU, which has no times."""

@@ -31,7 +31,7 @@ LESS = "a % 10 < b % 10"
 #: Expression, and a function of the keys by which NumPy sorts in the same order.
 EXPRESSIONS = {
     "a < b": lambda keys: keys,
-    "b < a": lambda keys: -keys.astype("i8"),
+    "b < a": lambda keys: ~keys,
     LESS: lambda keys: keys % 10,
     "(a & 255) > (b & 255)  // low bytes, largest first": lambda keys: -(keys & 255).astype("i8"),
 }

@@ -38,7 +38,7 @@ def replace_staging(monkeypatch: pytest.MonkeyPatch, device: Any, cupy_ops: Any,
         to_device_joined=lambda arrays: list(map(to_device, arrays)),
         to_host=to_host,
         device_dtype=copies.device_dtype,
-        empty=lambda ndim, dtype: device.empty((0,) * ndim, dtype),
+        empty=lambda dtype, shape: device.empty(shape, dtype),
         metadata_without_device=nullcontext,
     )
     monkeypatch.setattr(staging, "_copies", lambda: found)

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from distributed.protocol import deserialize, serialize
 from support import host_cuda
 from support.host_kernels import replace_cupy_of_steps, use_small_merges
 
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph import serialization
 from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
@@ -370,3 +372,14 @@ def test_less_that_is_no_strict_weak_order_is_reported(device):
     for less in ("a <= b", "a != b"):
         with pytest.raises(ValueError, match="no strict weak order"):
             cupy_ops.local_sort(device.array(keys), [], replace(ORDERS["less"], less=less), positions=False)
+
+
+@pytest.mark.parametrize("family", ["cuda", "dask"])
+def test_runs_without_keys_are_serialized(family):
+    cupy, copies = pytest.importorskip("cupy"), pytest.importorskip("dask_gpusort.chunk.cupy_staging")
+    serialization.register()
+    with copies.metadata_without_device():
+        run = Run(cupy.empty(0, "u8"), (cupy.empty((0, 3), "f4"),))
+        back = deserialize(*serialize(run, serializers=(family,), on_error="raise"))
+    assert [(one.dtype, one.shape) for one in back.arrays] == [("u8", (0,)), ("f4", (0, 3))]
+    assert all(isinstance(one, cupy.ndarray) for one in back.arrays)
