@@ -161,9 +161,9 @@ def _blocks_in_a_row(array: Any) -> Any:
     """An array whose axes but the last are in chunks of one element, as one dimension: blocks only move."""
     if array.ndim == 1:
         return array
-    if not da.array_expr_enabled():
+    if array.size > 1 and not da.array_expr_enabled():
         return array.reshape(-1)
-    # With query planning arrays have no reshape.
+    # With query planning arrays have no reshape; Dask's of one element fails on empty chunks.
     return da.concatenate([_blocks_in_a_row(array[index]) for index in range(array.shape[0])])
 
 

@@ -456,6 +456,7 @@ def test_read_only_chunks(dtype):
         ((6, 4, 10), (1, 1, 5)),
         ((9, 10), ((1, 0, 8), (10,))),
         ((2, 3, 4, 5), 1),
+        ((1, 1), ((1,), (0, 1))),
     ],
 )
 def test_axis_none_keeps_the_size_of_chunks(shape, chunks):
