@@ -59,7 +59,14 @@ class Placement:
             on = state.processing_on
             if on is not None and on.address != self._placed.get(state.key) and state not in on.executing:
                 found[state.key] = "released"  # Dask lets it wait for a worker again
-        self.scheduler.transitions(found, stimulus_id="gpusort-placed")
+        transition(self.scheduler, found, "gpusort-placed")
+
+
+def transition(scheduler: Any, found: dict[Key, str], cause: str) -> None:
+    """Bring tasks into other states."""
+    scheduler.transitions(found, stimulus_id=cause)
+    # Tasks that these cancel leave workers idle, but Dask looks at its queue only when a task ends.
+    scheduler.loop.add_callback(scheduler.stimulus_queue_slots_maybe_opened, stimulus_id=cause)
 
 
 def gpu_workers(workers: Iterable[Any]) -> set[Any]:

@@ -30,7 +30,7 @@ class Cluster:
     def __init__(self, workers):
         self.workers = {address: Thing(address=address, extra={}) for address in workers}
         self.running, self.tasks, self.gangs = set(self.workers.values()), {}, {}
-        self.asked = 0
+        self.asked, self.loop = 0, SimpleNamespace(add_callback=lambda call, **options: None)
         self.assignment = Assignment(self, self.gangs.__getitem__)
 
     def valid_workers(self, state):
@@ -44,6 +44,8 @@ class Cluster:
 
     def transitions(self, recommendations, stimulus_id):
         """Nothing runs here."""
+
+    stimulus_queue_slots_maybe_opened = transitions
 
     def add(self, token, workers, complete=True):
         """A gang with a member on each of these workers; whether it has begun."""

@@ -25,6 +25,7 @@ from .._distributed import (
     register_once,
     wall_time,
 )
+from ..placement import transition
 from .store import Store, capacity_of
 
 NAME = "gpusort-runs"
@@ -107,10 +108,8 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         """Let the runs that were kept there be made again, and the lists, which have their handles."""
         lost = {key for key, keeper in self._keepers.items() if keeper == worker}
         lists = {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)}
-        again = {key: "released" for key in (*lost, *lists) if scheduler.tasks[key].state == "memory"}
-        scheduler.transitions(again, stimulus_id=f"{NAME}-lost")
-        # Tasks that these cancel leave workers idle, but Dask looks at its queue only when a task ends.
-        scheduler.loop.add_callback(scheduler.stimulus_queue_slots_maybe_opened, stimulus_id=f"{NAME}-lost")
+        again: dict[Key, str] = {key: "released" for key in (*lost, *lists) if scheduler.tasks[key].state == "memory"}
+        transition(scheduler, again, f"{NAME}-lost")
         for key in lost:
             self._keepers.pop(key, None)
 
