@@ -88,7 +88,10 @@ def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int)
             f"shape mismatch: indexing arrays could not be broadcast together: indices of shape {tuple(indices)} do "
             f"not fit an array of shape {tuple(shape)} beside axis {axis}"
         )
-    return tuple(own if dim != axis and other == 1 else other for dim, (own, other) in pairs)
+    found = tuple(own if dim != axis and other == 1 else other for dim, (own, other) in pairs)
+    if shape[axis] == 0 and math.prod(found) > 0:
+        raise IndexError(f"indices are out of bounds for axis {axis} with size 0: give none")
+    return found
 
 
 def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:

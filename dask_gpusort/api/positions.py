@@ -7,6 +7,7 @@ from typing import Any
 from ..arguments import axis_or_none
 from ..array_arguments import check_known_axis, checked_array
 from ..graph.explain import explained
+from ..graph.inputs import shaped_as
 from ..graph.positions.take_and_put import build_put_along, build_take, build_take_along, take_known
 from ..index_arguments import (
     along_axis,
@@ -240,4 +241,4 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
     positions = checked_along_indices(indices, array)
     shape = check_broadcast(array.shape, positions.shape, checked)
     found = build_put_along(array, positions, checked_values(values, array, shape), checked)
-    return found if axis is not None else found.reshape(original.shape).rechunk(original.chunks)
+    return found if axis is not None else shaped_as(found, original)

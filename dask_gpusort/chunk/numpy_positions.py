@@ -30,6 +30,8 @@ def positions_of(indices: Any, size: int, axis: int, mode: str = "raise") -> Any
 def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise") -> np.ndarray:
     """`numpy.take`; always an array."""
     positions = indices.astype(np.intp, copy=False).reshape(-1)
+    if block.size == 0:  # NumPy's loop for "wrap" has no end if the axis is empty, and another one too
+        positions = positions_of(positions, block.shape[axis], axis, mode)
     found: np.ndarray = block.take(positions, axis, mode=mode)  # type: ignore[call-overload]
     return found.reshape((*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :]))
 

@@ -167,6 +167,16 @@ def _blocks_in_a_row(array: Any) -> Any:
     return da.concatenate([_blocks_in_a_row(array[index]) for index in range(array.shape[0])])
 
 
+def shaped_as(found: Any, array: Any) -> Any:
+    """Give elements in C order the shape and the chunks of an array."""
+    if math.isnan(array.size):
+        return found
+    if found.ndim != array.ndim:
+        # Dask's reshape of one element fails on empty chunks.
+        found = (found if found.size > 1 else found.rechunk(-1)).reshape(array.shape)
+    return found.rechunk(array.chunks)
+
+
 def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
     """Find chunks that are each contiguous in C order, and the axis that they divide."""
     # The axes before it are in chunks of one element, those behind it are whole. The array's own chunks are kept if

@@ -75,7 +75,7 @@ def choose_addressing(
 def names_few_chunks(indices: int, size: Size, elements: Size, planning: bool) -> bool:
     """Tell whether Dask slices the chunks that indices in memory name."""
     # With query planning Dask does not take a list of positions.
-    return indices * FEW_INDICES <= size and elements != 0 and not planning
+    return 0 < indices * FEW_INDICES <= size and elements != 0 and not planning
 
 
 @dataclass(frozen=True)

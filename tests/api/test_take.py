@@ -19,7 +19,9 @@ def test_indices_in_memory(data, mode):
     array = np.arange(240).reshape(12, 20)
     axis = data.draw(st.sampled_from([None, 0, 1, -1]))
     indices = data.draw(
-        st.sampled_from([3, [1], [], [5, -2, 5], np.array([[0, 1], [-1, 3]]), [True, False], range(11)])
+        st.sampled_from(
+            [3, [1], [], [5, -2, 5], np.array([[0, 1], [-1, 3]]), np.empty((2, 0), int), [True, False], range(11)]
+        )
     )
     x = ours_at.chunked(data.draw, array)
     found = dask_gpusort.take(x, indices, axis, mode)
@@ -42,9 +44,9 @@ def test_few_indices_in_memory_read_few_chunks():
     assert len(read) == 2
 
 
-@pytest.mark.parametrize("mode", ["raise", "clip"])
+@pytest.mark.parametrize("mode", ["raise", "clip", "wrap"])
 def test_an_empty_axis(mode):
-    x = da.zeros((0, 3), chunks=2)
+    x = da.from_array(np.zeros((0, 3)), chunks=((0,), (0, 3)))
     for indices in (da.zeros(2, dtype=int), da.zeros(0, dtype=int)):
         if indices.size:
             with pytest.raises(IndexError):

@@ -47,6 +47,8 @@ def test_without_an_axis_the_array_is_flattened():
     np.put_along_axis(array, at, -1, None)
     assert found.chunks == x.chunks
     assert computed(found).tolist() == array.tolist()
+    one = da.from_array(array[:1, :1], chunks=((1,), (0, 1)))
+    assert computed(dask_gpusort.put_along_axis(one, at[2:] - 5, 7, None)).tolist() == [[7]]
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -90,6 +92,7 @@ def test_indices_out_of_range(exchange, wrong):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        ((np.ones((2, 0)), np.zeros((2, 3), int), 1), IndexError),
         ((np.ones((2, 3)), np.zeros((4, 3), int), 1), IndexError),
         ((np.ones((2, 3)), np.zeros((2, 3)), 1), IndexError),
         ((np.ones((2, 3)), np.zeros((2, 3), bool), 1), IndexError),

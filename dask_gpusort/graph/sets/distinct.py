@@ -24,7 +24,7 @@ from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
-from ..inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk
+from ..inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
 from ..runtime import Runtime
 from ..search.searches import build_membership, equality_dtype
 from ..sort.global_sort import device_order, global_sort, joins_rows
@@ -208,7 +208,7 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
         outputs = [(name == "inverse", np.int64 if name != "values" else array.dtype) for name in function.outputs]
         made = dict(zip(function.outputs, of_whole(source, function, outputs, "unique"), strict=True))
     if wanted.inverse:
-        made["inverse"] = _shaped_as(made["inverse"], array)
+        made["inverse"] = shaped_as(made["inverse"], array)
     return tuple(made[name] for name in ("values", "firsts", "inverse", "counts") if name in made)
 
 
@@ -226,12 +226,6 @@ def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
     if wanted.inverse:
         made["inverse"] = found.spread_back(made["inverse"], made.pop("chunks"))
     return made
-
-
-def _shaped_as(found: Any, array: Any) -> Any:
-    """The array in the shape and the chunks of another one."""
-    shaped = found if found.ndim == array.ndim else found.reshape(array.shape)
-    return shaped if shaped.numblocks == array.numblocks else shaped.rechunk(array.chunks)
 
 
 def build_nunique(array: Any, equal_nan: bool) -> Any:
