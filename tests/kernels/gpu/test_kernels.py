@@ -217,8 +217,8 @@ def test_more_than_2_to_32_keys(cp: Any) -> None:
 
 @pytest.mark.thorough
 def test_positions_of_more_than_2_to_32_keys(cp: Any) -> None:
-    """Needs 90 GB of device memory."""
-    cp.get_default_memory_pool().free_all_blocks()
+    if cp.cuda.Device().mem_info[1] < 90e9:
+        pytest.skip("needs 90 GB of device memory")
     n = (1 << 32) + 12_345
     few = cp.random.default_rng(7).integers(0, 1 << 8, n, dtype=cp.uint8)
     positions = kernels.argsort(few)
