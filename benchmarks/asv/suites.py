@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import dask
 import dask.array as da
 from distributed import Client, LocalCluster, wait
 
 import dask_gpusort
 
-from .data import BACKENDS, DISTRIBUTIONS, copy_bandwidth, dask_keys, held, module_of, seconds, seconds_of
+from .data import BACKENDS, DISTRIBUTIONS, copy_bandwidth, dask_keys, held, seconds, seconds_of
 
 N, FEWER = 4_000_000, 2_000_000
 CHUNK_KEYS = 20_000
@@ -25,19 +24,17 @@ class _Sorting:
     param_names: tuple[str, ...] = ("n", "dtype", "chunks", "backend")
     #: Keys, unless they are parameters.
     given: dict[str, Any] = {"distribution": "uniform", "dtype": "i8", "chunks": 16}  # noqa: RUF012
-    #: The function that `work` calls with the keys, and with the parameters that are its options.
+    #: The function that `work` calls with the keys.
     function: Callable[..., Any] = staticmethod(dask_gpusort.sort)
-    options: tuple[str, ...] = ()
     #: The computed input. Its dtype is that of the keys.
     x: Any
 
     def setup(self, *parameters: Any) -> None:
         found = {**self.given, **dict(zip(self.param_names, parameters, strict=True))}
         self.x = held(dask_keys(**{name: found[name] for name in dask_keys.__annotations__ if name in found}))
-        self.chosen = {name: found[name] for name in self.options}
 
     def work(self, *_: Any) -> None:
-        found = self.function(self.x, **self.chosen)
+        found = self.function(self.x)
         held(*(found if isinstance(found, tuple) else (found,)))
 
     def time_work(self, *parameters: Any) -> None:
@@ -77,114 +74,54 @@ class Distributions(_WithMemory):
     param_names = ("n", "dtype", "distribution", "backend")
 
 
-class Options(_Sorting):
-    params = ([N], [False, True], [False, True], ["radix", "merge"], BACKENDS)
-    param_names = ("n", "descending", "stable", "method", "backend")
-    options = ("descending", "stable", "method")
+def _call(function: Callable[..., Any], **options: Any) -> Callable[[da.Array], Callable[[], Any]]:
+    """A call of a function with the keys."""
+    return lambda x: partial(function, x, **options)
 
 
-class Argsort(_WithMemory):
-    params = ([FEWER], ["i4", "i8", "f8"], ["uniform", "zipf", "sorted"], [1, 16], BACKENDS)
-    param_names = ("n", "dtype", "distribution", "chunks", "backend")
-    function = staticmethod(dask_gpusort.argsort)
+def _of_rows(function: Callable[..., Any], parts: int = 1, **options: Any) -> Callable[[da.Array], Callable[[], Any]]:
+    """A call of a function with rows of 64 keys, each in some chunks."""
+    return lambda x: partial(function, held(x.reshape(-1, 64).rechunk({1: 64 // parts})), **options)
 
 
-class Companions(_Sorting):
-    params = ([FEWER], ["i4", "i8"], [0, 4], BACKENDS)
-    param_names = ("n", "dtype", "columns", "backend")
-
-    def setup(self, n: int, dtype: str, columns: int, backend: str) -> None:
-        super().setup(n, dtype, columns, backend)
-        shape = (self.x.size, columns) if columns else self.x.shape
-        like = module_of(backend).empty(0, "f4")
-        values = held(da.ones_like(like, shape=shape, chunks=(self.x.chunks[0], *shape[1:])))
-        self.function = lambda x: dask_gpusort.sort_by_key(x, values)
-
-
-class Several(_Sorting):
-    params = ([FEWER], ["i4", "i8"], [16], BACKENDS)
-    function = staticmethod(lambda x: dask_gpusort.lexsort((x, x % 16)))
-
-
-class Rank(_WithMemory):
-    params = ([FEWER], ["i4", "f8"], ["uniform", "zipf"], ["average", "ordinal"], [1, 16], BACKENDS)
-    param_names = ("n", "dtype", "distribution", "method", "chunks", "backend")
-    function = staticmethod(dask_gpusort.rank)
-    options = ("method",)
-
-
-class Unique(_WithMemory):
-    params = ([FEWER], ["i4", "f8"], ["uniform", "zipf"], [False, True], [1, 16], BACKENDS)
-    param_names = ("n", "dtype", "distribution", "return_inverse", "chunks", "backend")
-    function = staticmethod(dask_gpusort.unique)
-    options = ("return_inverse",)
+#: Makes each call from the keys; what it computes of them is not timed.
+CALLS: dict[str, Callable[[da.Array], Callable[[], Any]]] = {
+    "sort, descending": _call(dask_gpusort.sort, descending=True),
+    "sort, stable": _call(dask_gpusort.sort, stable=True),
+    "sort by merges": _call(dask_gpusort.sort, method="merge"),
+    "sort of rows": _of_rows(dask_gpusort.sort),
+    "sort of rows in four chunks": _of_rows(dask_gpusort.sort, 4),
+    "sort of columns": _of_rows(dask_gpusort.sort, axis=0),
+    "argsort": _call(dask_gpusort.argsort),
+    "sort_by_key": lambda x: partial(dask_gpusort.sort_by_key, x, held(x.astype("f4"))),
+    "sort_by_key, four columns": lambda x: partial(
+        dask_gpusort.sort_by_key, x, held(da.stack(4 * [x], axis=1).rechunk({1: 4}))
+    ),
+    "lexsort": lambda x: partial(dask_gpusort.lexsort, (x, x % 16)),
+    "rank": _call(dask_gpusort.rank),
+    "rank, ordinal": _call(dask_gpusort.rank, method="ordinal"),
+    "unique": _call(dask_gpusort.unique),
+    "unique, inverse": _call(dask_gpusort.unique, return_inverse=True),
+    "searchsorted": lambda x: partial(dask_gpusort.searchsorted, held(dask_gpusort.sort(x)), x),
+    "take_along_axis": lambda x: partial(dask_gpusort.take_along_axis, x, held(dask_gpusort.argsort(x))),
+    "median": _call(dask_gpusort.median),
+    "five quantiles": _call(dask_gpusort.quantile, q=(0.05, 0.25, 0.5, 0.75, 0.95)),
+    "medians of rows": _of_rows(dask_gpusort.median, axis=1),
+    "medians of columns": _of_rows(dask_gpusort.median, axis=0),
+}
 
 
-class Searchsorted(_Sorting):
-    """As many needles as keys, in all keys at once, or group by group."""
+class Calls(_WithMemory):
+    """Each public function."""
 
-    params = ([FEWER], ["i8", "f8"], [None, 4], BACKENDS)
-    param_names = ("n", "dtype", "groups", "backend")
+    params = ([FEWER], list(CALLS), ["uniform", "zipf"], [1, 16], BACKENDS)
+    param_names = ("n", "call", "distribution", "chunks", "backend")
+    given = {**_Sorting.given, "dtype": "f8"}  # noqa: RUF012
 
-    def setup(self, n: int, dtype: str, groups: int | None, backend: str) -> None:
-        super().setup(n, dtype, groups, backend)
-        self.function = partial(dask_gpusort.searchsorted, held(dask_gpusort.sort(self.x)))
-
-    def work(self, n: int, dtype: str, groups: int | None, *_: Any) -> None:
-        with dask.config.set({"gpusort.groups": groups}):
-            super().work()
-
-
-class TakeAlongAxis(_Sorting):
-    """A permutation: all chunks joined, or exchanged."""
-
-    params = ([FEWER], ["gather", "tasks"], BACKENDS)
-    param_names = ("n", "exchange", "backend")
-
-    def setup(self, *parameters: Any) -> None:
-        super().setup(*parameters)
-        self.function = partial(dask_gpusort.take_along_axis, indices=held(dask_gpusort.argsort(self.x)))
-
-    def work(self, n: int, exchange: str, *_: Any) -> None:
-        with dask.config.set({"gpusort.exchange": exchange}):
-            super().work()
-
-
-class Quantile(_WithMemory):
-    """Quantiles of one long lane."""
-
-    params = ([FEWER], ["i4", "f8"], ["uniform", "mostly equal"], [(0.5,), (0.05, 0.25, 0.5, 0.75, 0.95)], BACKENDS)
-    param_names = ("n", "dtype", "distribution", "q", "backend")
-    function = staticmethod(dask_gpusort.quantile)
-    options = ("q",)
-
-
-class Median(_Sorting):
-    """Medians of many lanes, whole in a chunk or in several ones."""
-
-    params = ([FEWER], ["f4", "f8"], [0, 1], BACKENDS)
-    param_names = ("n", "dtype", "axis", "backend")
-    function = staticmethod(dask_gpusort.median)
-    options = ("axis",)
-
-    def setup(self, *parameters: Any) -> None:
-        super().setup(*parameters)
-        self.x = held(self.x.reshape(-1, 64))
-
-
-class Rows(_Sorting):
-    """Sorts along one axis of two-dimensional arrays: elements of a row, and number of chunks that a row spans."""
-
-    params = ([1 << 22], ["f4", "i8"], [(1 << 6, 1), (1 << 10, 1), (1 << 10, 4)], [-1, 0], BACKENDS)
-    param_names = ("n", "dtype", "row", "axis", "backend")
-    options = ("axis",)
-    small = 1 << 14
-
-    def setup(self, n: int, dtype: str, row: tuple[int, int], axis: int, backend: str) -> None:
-        super().setup(n, dtype, row, axis, backend)
-        x, (length, parts) = self.x.reshape(n // row[0], row[0]), row
-        x = x.rechunk((-(-n // length * parts // 16), length // parts))
-        self.x = held(x if axis == -1 else x.T)
+    def setup(self, n: int, call: str, *parameters: Any) -> None:
+        super().setup(n, call, *parameters)
+        made = CALLS[call](self.x)
+        self.function = lambda _: made()
 
 
 class Exchange(_Sorting):
@@ -192,12 +129,12 @@ class Exchange(_Sorting):
 
     params = ([64 * CHUNK_KEYS, 512 * CHUNK_KEYS], ["gather", "tasks", "device"], ["uniform", "equal"], BACKENDS)
     param_names = ("n", "exchange", "distribution", "backend")
-    options = ("exchange",)
     small = 8 * CHUNK_KEYS
 
-    def setup(self, n: int, *parameters: Any) -> None:
+    def setup(self, n: int, exchange: str, *parameters: Any) -> None:
         self.given = {**self.given, "chunks": n // CHUNK_KEYS}
-        super().setup(n, *parameters)
+        super().setup(n, exchange, *parameters)
+        self.function = partial(dask_gpusort.sort, exchange=exchange)
 
 
 class Cluster:

@@ -145,7 +145,7 @@ FILES: Mapping[str, Result] = {
     "baselines_gpu": Result("The same keys by every library on a GPU", "baselines"),
     "gpu_table": Result("Radix sorts on a GPU", "gpu.table", KERNELS, COPY),
     "gpu_comparison": Result("Comparison sorts, wide keys and merging on a GPU", "gpu.comparison", KERNELS, COPY),
-    "algorithms_gpu": Result("Algorithms of the papers, entropy, kernels and a network on a GPU", "gpu.algorithms"),
+    "algorithms_gpu": Result("Algorithms of the papers and a network on a GPU", "gpu.algorithms"),
     "gpu_dask_arrays": Result(
         "Dask arrays of CuPy chunks on a GPU",
         "gpu.dask_arrays",

@@ -47,16 +47,10 @@ class Figure:
 #: Name, stored file, parts.
 CATALOGUE = """
 baselines | baselines_cpu | baselines
-cores | cores_cpu | threads sort int64+threads stable argsort int64+threads sort S20+threads lexsort two keys
 soak | soak | soak memory+soak objects
 gpu_dask_chunks | gpu_dask_arrays | chunks uint32+chunks int64
-gpu_dask_sizes | gpu_dask_arrays | sizes uint32+sizes int64
 gpu_baselines | baselines_gpu | baselines
 gpu_algorithms | algorithms_gpu | algorithms
-gpu_entropy | algorithms_gpu | entropy uint32+entropy uint64
-gpu_phases | algorithms_gpu | phases auto+phases merge+phases four_step
-gpu_network | algorithms_gpu | network
-gpus | multi_gpu |
 """
 LINES = [[part.strip() for part in line.split("|")] for line in CATALOGUE.strip().splitlines()]
 FIGURES = {name: Figure(name, data, tuple(filter(None, parts.split("+")))) for name, data, parts in LINES}

@@ -1,7 +1,6 @@
-"""Measures the figures of one GPU: every algorithm, keys of low entropy, the time of each kernel, a sorting network.
+"""Measures every algorithm on one GPU, and a sorting network on a billion keys.
 
-    python -m benchmarks.gpu.algorithms [algorithms entropy phases network] [--keys-log2 28] [--cub LIBRARY]
-                                        [--output DIRECTORY] [--commit COMMIT]
+    python -m benchmarks.gpu.algorithms [algorithms network] [--cub LIBRARY] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/algorithms_gpu.json in about a minute. Times are medians by CUDA events; the sorts take turns. The GPU is
 kept busy, because after an idle time a sort of 0.46 ms took 0.58 ms. Every result is verified. Needs CuPy, and nvcc to
@@ -12,21 +11,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import cupy as cp
 import numpy as np
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.launch import launch as launching
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, odd_even_merge, passes, split
 
 from ..baselines.cub import Cub
 from ..harness import device
-from ..harness.device import Table, keep_busy, make_keys, random_keys, run_table, timed
+from ..harness.device import Table, random_keys, run_table, timed
 from ..harness.records import Point
 from ..harness.verify import is_sorted_permutation
 
@@ -100,59 +96,6 @@ def algorithm_points(table: Table, _: int) -> Iterator[Point]:
         cp.get_default_memory_pool().free_all_blocks()
 
 
-def entropy_points(table: Table, n: int) -> Iterator[Point]:
-    """Time by the number of random words that are and-ed together."""
-    for dtype in ("uint32", "uint64"):
-        for words in (1, 2, 3, 4, 6, 8, 12):
-            keys = random_keys(dtype, n) if words == 1 else make_keys(f"and of {words}", dtype, n)
-            yield from measure(f"entropy {dtype}", words, keys, ("auto", "lsd"))
-            yield measure_cub(f"entropy {dtype}", words, keys, table.cub)
-            del keys
-            cp.get_default_memory_pool().free_all_blocks()
-
-
-@contextmanager
-def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
-    """CUDA events of every launch: the name of the kernel, the event before and the event after."""
-    found: list[tuple[str, Any, Any]] = []
-    plain = launching.kernel
-
-    def kernel(source: str, name: str, *options: Any) -> Any:
-        function = plain(source, name, *options)
-
-        def launch(*args: Any, **options: Any) -> None:
-            begin, end = cp.cuda.Event(), cp.cuda.Event()
-            begin.record()
-            function(*args, **options)
-            end.record()
-            found.append((name.partition("<")[0], begin, end))
-
-        return launch
-
-    with patch.object(launching, "kernel", kernel):
-        yield found
-    cp.cuda.Device().synchronize()
-
-
-def phase_points(_: Table, n: int) -> Iterator[Point]:
-    """Time of each kernel of an algorithm, summed over its launches."""
-    keys = random_keys(np.uint32, n)
-    out = cp.empty_like(keys)
-    for algorithm in ("auto", "merge", *PAPERS):
-        keep_busy(partial(SORTS[algorithm], keys, out))
-        samples: dict[str, list[float]] = {}
-        for _run in range(device.TURNS):
-            with timed_kernels() as launches:
-                SORTS[algorithm](keys, out)
-            seconds: dict[str, float] = {}
-            for name, begin, end in launches:
-                seconds[name] = seconds.get(name, 0.0) + cp.cuda.get_elapsed_time(begin, end) / 1e3
-            for name, taken in seconds.items():
-                samples.setdefault(name, []).append(taken)
-        checked(algorithm, keys, out)
-        yield from (Point(f"phases {algorithm}", name, keys.size, taken) for name, taken in samples.items())
-
-
 def network_points(table: Table, _: int) -> Iterator[Point]:
     """The blog post's measurement: 10^9 keys by a network, by CUB, by our sort, and on one thread of the host."""
     keys = random_keys(np.uint32, BLOG_KEYS)
@@ -166,8 +109,6 @@ def network_points(table: Table, _: int) -> Iterator[Point]:
 
 SECTIONS = {
     "algorithms": algorithm_points,
-    "entropy": entropy_points,
-    "phases": phase_points,
     "network": network_points,
 }
 

@@ -1,6 +1,6 @@
 """Measures the public functions on Dask arrays of CuPy chunks, on one GPU.
 
-    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs lexsort large memory rows small host statistics order]
+    python -m benchmarks.gpu.dask_arrays [chunks pairs lexsort large memory rows small host statistics order]
                                          [--keys-log2 28] [--library cupy] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/gpu_dask_arrays.json. A time is the wall time from the call, so with the construction of the graph, to
@@ -106,13 +106,6 @@ def chunk_rows(library: Library, n: int) -> Iterator[Row]:
             chunks = in_chunks(CHUNKS, keys, slices=True)
             work = f"sort {dtype}, {CHUNKS} chunks that are slices of one array"
             yield row(slug("sort", dtype, CHUNKS, "slices"), work, chunks)
-
-
-def size_rows(library: Library, n: int) -> Iterator[Row]:
-    for dtype in ("uint32", "int64"):
-        for size in (FEW, *(1 << log for log in range(16, n.bit_length(), 2))):
-            row = sorts(library, "sizes", library.keys(dtype, size)).row
-            yield row(slug("size", dtype, size), f"sort {dtype}, {CHUNKS} chunks", figure=f"sizes {dtype}", x=size)
 
 
 def pair_rows(library: Library, n: int) -> Iterator[Row]:
@@ -267,7 +260,6 @@ def order_rows(library: Library, n: int) -> Iterator[Row]:
 
 SECTIONS = {
     "chunks": chunk_rows,
-    "sizes": size_rows,
     "pairs": pair_rows,
     "lexsort": lexsort_rows,
     "large": large_rows,

@@ -374,7 +374,6 @@ def pairs_of(baselines: str, ratios: str) -> Iterator[tuple[str, list[tuple[floa
 
 GPU_SECTIONS = [
     "chunks",
-    "sizes",
     "pairs",
     "lexsort",
     "large",
@@ -406,13 +405,12 @@ def test_dask_arrays_without_a_gpu(tmp_path: Path) -> None:
     assert all(wanted[row.section] <= row.baselines.keys() for row in found.rows)
     # What a public call does not reach is no baseline of it.
     assert not any("kernel" in row.baselines for row in found.rows if row.section == "lexsort")
-    stored = {row.name for row in record(RESULTS / "gpu_dask_arrays.json").rows if row.section != "sizes"}
+    stored = {row.name for row in record(RESULTS / "gpu_dask_arrays.json").rows}
     assert stored <= {row.name for row in found.rows}
     written = run("documents", "--results", str(tmp_path))
     assert sorted(line.removeprefix("written: ") for line in written.splitlines() if line) == [
         "gpu_dask_arrays.md",
         "gpu_dask_chunks.svg",
-        "gpu_dask_sizes.svg",
     ]
     text = (tmp_path / "gpu_dask_arrays.md").read_text()
     assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == GPU_SECTIONS

@@ -31,7 +31,7 @@ def drawn(figure: Any, results: Path) -> Any:
 
 
 def test_drawing_a_figure_is_deterministic(tmp_path: Path) -> None:
-    results, figure = ROOT / "benchmarks" / "results", figures()["gpus"]
+    results, figure = ROOT / "benchmarks" / "results", figures()["gpu_dask_chunks"]
     paths = [tmp_path / name for name in ("a.svg", "b.svg")]
     for path in paths:
         figure.save(results, path)
@@ -217,31 +217,3 @@ def test_keys_on_host_and_device_are_equal(libraries: Any, monkeypatch: pytest.M
     np.testing.assert_array_equal(here, there)
     # The first numbers of splitmix64 from state 0, shifted right by one bit.
     assert (here[:2] == [0xE220A8397B1DCDAF >> 1, 0x6E789E6AA1B965F4 >> 1]).all()
-
-
-def rows_of_gpus(work: str, numbers: tuple[int, ...], baseline: float | None) -> list[Any]:
-    """Rows of `gpu.multi`. Each GPU sorts a billion keys a second; the baseline takes `baseline` milliseconds."""
-    baselines = {"PyTorch + NCCL": baseline} if baseline else {}
-    row = partial(load("harness.records").Row, work, work, 2**30 / 1e6, baselines=baselines)
-    return [row(keys=n << 30, details={"gpus": n}) for n in numbers]
-
-
-def test_gpus_are_drawn_for_several_numbers_of_gpus(tmp_path: Path) -> None:
-    records, numbers = load("harness.records"), (1, 2, 4)
-    failed = records.Row("u64-29", "u64-29", None, verified=False, details={"gpus": 8})
-    rows = [
-        *rows_of_gpus("u32-30", numbers, baseline=2000.0),
-        *rows_of_gpus("argsort-28", numbers, baseline=None),
-        *rows_of_gpus("u64-29", (4,), baseline=1000.0),
-        failed,
-    ]
-    records.Record({"device": "NVIDIA H200, NVIDIA H200"}, {}, rows=rows).write(tmp_path / "multi_gpu.json")
-    # Each work measured on several numbers of GPUs has a panel, with the baseline if there is one.
-    panels = drawn(figures()["gpus"], tmp_path).axes
-    assert [axes.get_title("left") for axes in panels] == ["uint32, $2^{30}$", "argsort, $2^{28}$"]
-    ours, baseline = panels[0].lines
-    assert list(ours.get_xdata()) == list(numbers)
-    assert list(ours.get_ydata()) == pytest.approx(numbers)
-    assert list(baseline.get_ydata()) == pytest.approx([gpus * 2**30 / 2e9 for gpus in numbers])
-    assert len(panels[1].lines) == 1
-    assert [text.get_text() for text in panels[0].get_xticklabels()] == [str(gpus) for gpus in numbers]
