@@ -140,7 +140,6 @@ FILES: Mapping[str, Result] = {
         LOAD,
     ),
     "passes": Result("Reads of the source and tasks of each function, counted", "cpu.passes"),
-    "soak": Result("Memory that random computations leave in two hours", "cpu.soak"),
     "baselines_cpu": Result("The same keys by every library", "baselines"),
     "baselines_gpu": Result("The same keys by every library on a GPU", "baselines"),
     "gpu_table": Result("Radix sorts on a GPU", "gpu.table", KERNELS, COPY),

@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import inspect
 import io
-import itertools
 import os
 import re
 import runpy
@@ -190,26 +189,16 @@ def test_numpy_and_cupy_are_measured() -> None:
     without = {suite.__name__ for suite in measured if ["numpy", "cupy"] not in suite.params}
     assert without == {"Build", "Cluster"}
     methods = {method for suite in measured for method in dir(suite) if method.startswith(KINDS)}
-    assert {"track_rate", "track_share_of_copy", "peakmem_work", "time_work", "track_tasks"} <= methods
+    assert {"peakmem_work", "time_work", "track_tasks"} <= methods
 
 
-def test_rates_are_computed_from_the_measured_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, suites = load("asv.data"), load("asv.suites")
-    ticks = itertools.count(step=2)
-    monkeypatch.setattr(data, "seconds", lambda: float(next(ticks)))
-
-    class Doing(suites.Dtypes):
-        x = np.zeros(1, "i4")
-        done = 0
-
-        def work(self, *_: Any) -> None:
-            self.done += 1
-
-    doing = Doing()
-    assert doing.track_rate(1_000, "numpy") == 500
-    assert doing.done == 1 + data.REPEATS
-    monkeypatch.setattr(suites, "copy_bandwidth", lambda backend: 16_000.0)
-    assert doing.track_share_of_copy(1_000, "numpy") == 2 * 1_000 * 4 / 2 / 16_000
+def test_each_public_function_is_measured() -> None:
+    calls = load("asv.calls")
+    package = importlib.import_module("dask_gpusort")
+    public = {name for name in package.__all__ if not name.startswith("explain")}
+    assert public - {"cluster", "register", "unregister", "warm_up"} == {
+        name.partition("/")[0] for name in (*calls.CALLS, *calls.ALIKE)
+    }
 
 
 @pytest.mark.thorough
@@ -457,15 +446,6 @@ def test_numpy_chunks_are_sorted_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> 
     (row,) = script.host_rows(replace(library.library_of("numpy"), on_device={"device": "cuda"}), 1 << 12)
     assert row.verified
     assert given == [None, "cuda"] + ["cuda"] * (library.WARM_UPS + library.REPEATS)
-
-
-@pytest.mark.thorough
-def test_a_soak_records_every_process(tmp_path: Path) -> None:
-    run("cpu.soak", "--quick", "--output", str(tmp_path))
-    found = record(tmp_path / "soak.json")
-    for figure in ("soak memory", "soak objects"):
-        assert found.lines(figure).keys() == {"client", "scheduler", "worker 1", "worker 2"}
-    assert sum(row.ours for row in found.rows if "all right" in row.work) >= 1
 
 
 @pytest.mark.thorough

@@ -27,7 +27,7 @@ def figures() -> dict[str, Any]:
 
 def drawn(figure: Any, results: Path) -> Any:
     """A figure as a matplotlib object."""
-    return getattr(load("figures.draw"), f"draw_{figure.draw}")(figure.record(results))
+    return load("figures.draw").draw(figure, figure.record(results))
 
 
 def test_drawing_a_figure_is_deterministic(tmp_path: Path) -> None:
