@@ -259,7 +259,7 @@ class Shown:
             return f"{number(row.ours * SECONDS[row.unit] / SECONDS[what], 2)} {what}"
         first = baseline or next(iter(row.baselines))
         if what == "memory":
-            return f"{100 * row.details['memory']['ours'] / row.details['memory'][first]:.0f} %"
+            return f"{100 * row.details['memory, MiB']['ours'] / row.details['memory, MiB'][first]:.0f} %"
         return number(row.ratios[first] if what == "x" else 1 / row.ratios[first], 2)
 
 

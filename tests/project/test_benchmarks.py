@@ -257,8 +257,8 @@ def test_jobs_run_in_separate_processes() -> None:
     row = jobs.compared(jobs.Effort(repeat=1), "a", "a", jobs.jobs_of(doubling, ("ours", "other"), 1))
     assert row.ours > 0
     assert row.baselines["other"] > 0
-    assert row.details["memory"].keys() == {"ours", "other"}
-    assert row.details["memory"]["ours"] > 7
+    assert row.details["memory, MiB"].keys() == {"ours", "other"}
+    assert row.details["memory, MiB"]["ours"] > 7
 
 
 @pytest.mark.thorough
@@ -272,16 +272,17 @@ def test_several_gpus_without_a_gpu(tmp_path: Path) -> None:
     assert found.machine["commit"] == "three"
     assert {"cpu", "cores", "memory_bytes", "versions"} <= found.machine.keys()
     # Rows of earlier calls keep their commits.
-    commits = {(row.work, row.details["gpus"]): row.details["commit"] for row in found.rows}
+    commits = {(row.work, row.details["GPUs"]): row.details["commit"] for row in found.rows}
     assert commits == {("u32-28", 1): "three", ("large-u64", 2): "two+"} | {(name, 2): "one" for name in works[:4]}
-    assert all(row.verified and row.samples["ours"] and not row.details["error"] for row in found.rows)
+    assert all(row.verified and row.samples["ours"] and "error" not in row.details for row in found.rows)
     assert {row.name for row in found.rows} == {f"{name}/2" for name in works} | {"u32-28/1"}
     for row in found.rows:
-        gpus, phases = row.details["gpus"], row.details["phases"]
+        gpus = row.details["GPUs"]
         assert row.keys == gpus << 12
         if row.work != "large-u64":
+            phases = row.details["phases: tasks / compute / transfer, ms"]
             name = next(one for one in ("sort-gang", "argsort", "sort") if one in phases)
-            assert phases[name]["tasks"] == gpus
+            assert phases[name][0] == gpus
 
 
 @pytest.mark.parametrize(("world", "sorts"), [(1, 1), (2, 2)])
@@ -473,12 +474,13 @@ def test_passes_are_counted(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_the_load_of_sorts_is_counted(tmp_path: Path) -> None:
     run("cpu.scheduler_load", "--quick", "--output", str(tmp_path))
-    rows = [row.details for row in record(tmp_path / "scheduler_load.json").rows]
+    rows = [{"tasks": row.ours, **row.details} for row in record(tmp_path / "scheduler_load.json").rows]
     driven = [details for details in rows if not details.get("projected")]
     assert 0 < len(driven) < len(rows)
     for details in driven:
-        assert details["messages_to_scheduler"] >= details["tasks"]
+        assert details["messages to the scheduler"] >= details["tasks"]
         assert details["edges"] > details["tasks"] / 2
-        assert details["scheduler_seconds"] > details["longest_stop"] > 0
-    assert all(details["slices"] == details["runs"] * details["groups"] for details in rows)
+        assert details["scheduler, s"] > details["its longest stop, s"] > 0
+    workers = {details["runs"] * details["groups"] / details["slices of a worker"] for details in rows}
+    assert workers == {4, 100, 1000}
     assert "100 TB" in load("documents.pages").page("scheduler_load", tmp_path)

@@ -126,7 +126,7 @@ def test_a_table_with_wrong_results_is_written_too(
     (row,) = found.rows
     assert found.machine == {"device": "a GPU", "commit": "abc+", "copy bandwidth": "0.00 TB/s"}
     assert (row.name, row.verified, row.ratios) == ("keys", verified, {"CUB": 1.5})
-    assert row.details["copy_share"] == pytest.approx(0.5)
+    assert row.details["share of copy bandwidth, %"] == pytest.approx(50)
     run("documents", "--results", str(tmp_path))
     text = (tmp_path / "gpu_table.md").read_text()
     assert "- commit: abc+" in text
