@@ -89,8 +89,6 @@ the same, `compute()` of the whole result | peak/computed
 64 / 128 / 256 such chunks, two workers | pairs/64 pairs/128 pairs/256
 stable `argsort` of 2^24 int32 / int64, one chunk | argsort/int32 argsort/int64
 merge of 2 / 16 / 256 sorted runs, 2^22 int64 | merge/int64/2 merge/int64/16 merge/int64/256
-4 GiB on two workers of 1 GiB, Zarr to Zarr | larger
-its peak memory of a worker | larger/peak
 largest / mean output chunk: uniform / Zipf / 90 % equal | balance/uniform balance/zipf balance/mostly-equal
 """
 COMPARISON = """

@@ -367,7 +367,6 @@ GPU_SECTIONS = [
     "pairs",
     "lexsort",
     "large",
-    "memory",
     "rows",
     "small",
     "host",
@@ -387,7 +386,6 @@ def test_dask_arrays_without_a_gpu(tmp_path: Path) -> None:
     wanted = {name: {"kernel", "no-op"} for name in GPU_SECTIONS}
     wanted |= {
         "lexsort": {"CuPy", "no-op"},
-        "memory": {"kernel"},
         "host": {"NumPy", "no-op"},
         "statistics": {"no-op"},
         "order": {"no-op"},
@@ -421,22 +419,12 @@ def test_a_wrong_result_in_chunks_is_detected(monkeypatch: pytest.MonkeyPatch) -
         assert not load("gpu.library").bits_equal(wrong, np.arange(3))
 
 
-def test_chunks_are_allocated_one_by_one_or_slices() -> None:
+def test_chunks_are_allocated_one_by_one() -> None:
     script, keys = load("gpu.library"), np.arange(12).reshape(3, 4)
-    for slices in (False, True):
-        x = script.resident(keys, (2, 3), slices=slices)
-        assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
-        np.testing.assert_array_equal(x.compute(scheduler="synchronous"), keys)
-        assert all(np.shares_memory(block, keys) == slices for block in dict(x.dask).values())
-
-
-def test_growth_of_the_pool_leaves_out_the_input() -> None:
-    """The pool of the stand-in holds 100 bytes of input and 30 free ones, and a run allocates 70."""
-    script = load("gpu.library")
-    pool = SimpleNamespace(bytes=130)
-    pool.total_bytes, pool.free_all_blocks = (lambda: pool.bytes), (lambda: setattr(pool, "bytes", 100))
-    library = replace(script.library_of("numpy"), pool=pool)
-    assert library.growth(lambda: setattr(pool, "bytes", pool.bytes + 70)) == (None, 70)
+    x = script.resident(keys, (2, 3))
+    assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
+    np.testing.assert_array_equal(x.compute(scheduler="synchronous"), keys)
+    assert not any(np.shares_memory(block, keys) for block in dict(x.dask).values())
 
 
 def test_numpy_chunks_are_sorted_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,5 +470,5 @@ def test_the_load_of_sorts_is_counted(tmp_path: Path) -> None:
         assert details["edges"] > details["tasks"] / 2
         assert details["scheduler, s"] > details["its longest stop, s"] > 0
     workers = {details["runs"] * details["groups"] / details["slices of a worker"] for details in rows}
-    assert workers == {4, 100, 1000}
+    assert {round(one, 6) for one in workers} == {4, 100, 1000}
     assert "100 TB" in load("documents.pages").page("scheduler_load", tmp_path)
