@@ -30,7 +30,6 @@ class Library:
     kernels: Any
     pool: Any
     synchronize: Callable[[], Any]
-    less: Any
     on_device: dict[str, Any]
 
     def keys(self, dtype: str, *shape: int, seed: int = 1) -> Any:
@@ -85,13 +84,13 @@ def library_of(name: str) -> Library:
         from ..harness import numpy_kernels
 
         pool = SimpleNamespace(free_all_blocks=lambda: None)
-        return Library(np, numpy_kernels, pool, lambda: None, np.less, {})
+        return Library(np, numpy_kernels, pool, lambda: None, {})
     import cupy
 
     from dask_gpusort import kernels
 
     pool, synchronize = cupy.get_default_memory_pool(), cupy.cuda.Device().synchronize
-    return Library(cupy, kernels, pool, synchronize, "a < b", {"device": "cuda"})
+    return Library(cupy, kernels, pool, synchronize, {"device": "cuda"})
 
 
 def resident(array: Any, chunks: Any) -> da.Array:

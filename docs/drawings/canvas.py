@@ -118,14 +118,6 @@ class Canvas:
         path = {"arrowstyle": "<|-|>" if both else "-|>", "connectionstyle": f"arc3,rad={bend}"}
         self.axes.add_patch(FancyArrowPatch(start, end, **path, **look))
 
-    def fan(
-        self, starts: Iterable[tuple[float, float]], ends: Sequence[tuple[float, float]], colour: str = PALE
-    ) -> None:
-        """An arrow from each start to each end."""
-        for start in starts:
-            for end in ends:
-                self.arrow(start, end, colour)
-
     @property
     def digest(self) -> str:
         """Of all that was drawn and how; the same for every version of matplotlib."""
