@@ -162,6 +162,26 @@ def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.Monkey
     assert len(rows) == len(stored) - 2 * (7 if script == "table" else 5)
 
 
+def test_algorithms_are_verified_and_slow_ones_skip_larger_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "benchmarks.gpu.algorithms", raising=False)
+    script, table = load("gpu.algorithms"), SimpleNamespace(cub=SimpleNamespace(keys=lambda _: 2.0))
+
+    def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
+        out[:] = np.sort(keys)
+
+    monkeypatch.setattr(script, "SORTS", {"ours": sort, "cupy.sort": script.by_cupy})
+    monkeypatch.setattr(script, "SIZES_LOG2", range(4, 8, 2))
+    monkeypatch.setattr(script, "random_keys", whole_numbers)
+    assert {(point.series, point.x) for point in script.algorithm_points(table, 0)} == {
+        (name, n) for name in ("ours", "cupy.sort", "CUB") for n in (16, 64)
+    }
+    monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
+    assert {point.x for point in script.algorithm_points(table, 0) if point.series != "CUB"} == {16}
+    monkeypatch.setitem(script.SORTS, "ours", lambda keys, out: None)
+    with pytest.raises(AssertionError, match="ours, 16: the result is not the sorted keys"):
+        list(script.algorithm_points(table, 0))
+
+
 ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", "torch.sort", "CUB")
 
 
