@@ -32,13 +32,7 @@ SETTINGS = {
 
 
 class Canvas:
-    """Boxes, texts and arrows, with their look in one place.
-
-    Attributes
-    ----------
-    parts : list
-        What was drawn: the digest of a stored drawing is made from it.
-    """
+    """Boxes, texts and arrows, with their look in one place; a digest is made of the `parts` that were drawn."""
 
     def __init__(self, height: float) -> None:
         self.parts: list[Any] = [height]
