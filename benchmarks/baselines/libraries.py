@@ -115,25 +115,26 @@ def by_ours_in_chunks(n: int) -> Any:
     return lambda: parts_of(dask_gpusort.sort(x)).compute(scheduler="threads"), lambda found: check_parts(found, wanted)
 
 
-def on_device(sort: Callable[[Any], Any], n: int) -> Any:
-    """Sort on a busy GPU. The time is the median of several runs between CUDA events."""
+def on_device(sort: Callable[[Any], tuple[float, Any]], n: int) -> Any:
+    """Sort on a busy GPU, by a function that gives seconds and the result."""
     import cupy
-
-    from ..harness.device import timed
 
     keys = make_keys(n, cupy)
     check = checked(keys)
+    return partial(sort, keys), lambda found: check(found[1]) or found[0]
+
+
+def timed_sort(sort: Callable[[Any], Any], keys: Any) -> tuple[float, Any]:
+    """The median of several runs between CUDA events, and the last result."""
+    from ..harness.device import timed
+
     result: list[Any] = []
 
     def run() -> None:
         result.clear()  # free its memory for the next result
         result.append(sort(keys))
 
-    def check_timed(seconds: float) -> float:
-        check(result.pop())
-        return seconds
-
-    return lambda: statistics.median(timed({"": run})[""]), check_timed
+    return statistics.median(timed({"": run})[""]), result.pop()
 
 
 def call(module: str, function: str, keys: Any) -> Any:
@@ -152,26 +153,17 @@ def our_sort_on_device(keys: Any) -> Any:
     return dask_gpusort.sort(chunked(keys, DEVICE_CHUNK_KEYS)).compute(scheduler="synchronous")
 
 
-def by_cub(n: int) -> Any:
+def cub_sort(keys: Any) -> tuple[float, Any]:
     """CUB's radix sort with preallocated scratch memory. The library times its runs itself."""
     import cupy
 
     from ..harness.device import keep_busy
     from .cub import Cub
 
-    keys, found = make_keys(n, cupy), cupy.empty(n, np.int64)
-    check = checked(keys)
+    found = cupy.empty_like(keys)
     call = partial(Cub(CUB_LIBRARY).call, "cub_keys_int64", keys, found)
-
-    def work() -> float:
-        keep_busy(call)
-        return call() / 1e3
-
-    def check_timed(seconds: float) -> float:
-        check(found)
-        return seconds
-
-    return work, check_timed
+    keep_busy(call)
+    return call() / 1e3, found
 
 
 def seconds_here(sorting: Sorting, n: int) -> float:
@@ -213,7 +205,7 @@ class Library:
 
 
 def library_on_gpu(sort: Callable[[Any], Any], *needs: str) -> Library:
-    return Library(partial(on_device, sort), ("cupy", *needs), device=True)
+    return Library(partial(on_device, partial(timed_sort, sort)), ("cupy", *needs), device=True)
 
 
 LIBRARIES = {
@@ -227,5 +219,5 @@ LIBRARIES = {
     OURS_ON_DEVICE: library_on_gpu(our_sort_on_device),
     "cupy.sort": library_on_gpu(partial(call, "cupy", "sort")),
     "torch.sort": library_on_gpu(torch_sort, "torch"),
-    "CUB": Library(by_cub, ("cupy",), device=True, built=CUB_LIBRARY),
+    "CUB": Library(partial(on_device, cub_sort), ("cupy",), device=True, built=CUB_LIBRARY),
 }

@@ -1,26 +1,20 @@
 """Measures sorts on a CPU, and the steps that they consist of, against the alternatives.
 
-    python -m benchmarks.cpu.core [threads cluster chunk larger balance] [--repeat 3] [--quick] [--output PATH]
+    python -m benchmarks.cpu.core [threads cluster chunk balance] [--repeat 3] [--quick] [--output PATH]
 
 Writes results/core_cpu.json. Every result is verified.
 
     threads    time and memory of a large sort
     cluster    many small chunks, where the exchange takes most of the time
     chunk      the steps on one chunk and one thread
-    larger     the example that sorts more data than the memory of the cluster holds
     balance    sizes of the output chunks
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from operator import getitem
-from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -35,7 +29,6 @@ from dask_gpusort.order import Order
 from ..asv.data import dask_keys, make_chunk
 from ..harness.command import arguments, measure
 from ..harness.jobs import Effort, compared, in_turns, jobs_of, on_threads, on_workers
-from ..harness.machine import ROOT
 from ..harness.records import Row, slug, timed_row
 from ..harness.verify import check_sorted, parts_of, summarize
 from .keys import make, numpy_baseline
@@ -46,7 +39,6 @@ PAIRS = "a task for each pair of chunks"
 CLUSTER_KEYS = 50_000
 #: Numbers of chunks for the baseline with a task for each pair. Each doubling takes about four times as long.
 PAIRED_CHUNKS = (64, 128, 256)
-EXAMPLE = ROOT / "examples" / "larger_than_memory.py"
 
 
 def sorted_chunks(n: int, chunks: int) -> Any:
@@ -175,21 +167,6 @@ def chunk_rows(effort: Effort) -> Iterator[Row]:
             )
 
 
-def larger_rows(effort: Effort) -> Iterator[Row]:
-    """Run the example once; it verifies its result itself."""
-    size, chunk = ("16 MiB", "1 MiB") if effort.quick else ("4 GiB", "32 MiB")
-    with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory) / "report.json"
-        command = [sys.executable, str(EXAMPLE), "--size", size, "--chunk", chunk, "--report", str(report)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
-        found = json.loads(report.read_text())
-    title = f"{size} of int64 in chunks of {chunk}, Zarr to Zarr, two workers of 1 GiB"
-    yield Row("larger", title, found["seconds"], "s", section="larger", verified=found["restarts"] == 0)
-    yield Row("larger/peak", "peak memory of a worker in it", max(found["peaks"]) / 2**20, "MiB", section="larger")
-
-
 def balance_rows(effort: Effort) -> Iterator[Row]:
     """Ratio of the largest chunk to the mean. Sizes do not vary between runs, so each is measured once."""
     n, chunks = effort.size(6_400_000, 64_000), effort.size(CHUNKS, QUICK_CHUNKS)
@@ -206,7 +183,6 @@ SECTIONS = {
     "threads": threads_rows,
     "cluster": cluster_rows,
     "chunk": chunk_rows,
-    "larger": larger_rows,
     "balance": balance_rows,
 }
 

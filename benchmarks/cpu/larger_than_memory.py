@@ -41,6 +41,7 @@ from distributed import Client, LocalCluster, SchedulerPlugin
 import dask_gpusort
 
 from ..harness.command import arguments, measure
+from ..harness.jobs import peak_memory
 from ..harness.records import Row, slug
 
 P2P = "P2P rechunk"
@@ -112,13 +113,11 @@ class Stages(SchedulerPlugin):
 
 def usage(dask_worker: Any = None) -> dict[str, int]:
     """What a worker's process has read, written, held at most, and spilled."""
-    io, memory = psutil.Process().io_counters(), psutil.Process().memory_info()
-    status = Path("/proc/self/status").read_text().splitlines()
-    peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    io = psutil.Process().io_counters()
     metrics = getattr(dask_worker.data, "cumulative_metrics", {})  # of Dask's spilling, where there is a limit
     spilled = metrics.get(("disk-write", "bytes"), 0)
     read, written = (getattr(io, f"{what}_chars", getattr(io, f"{what}_bytes")) for what in ("read", "write"))
-    return {"read": read, "written": written, "peak": max(peak, memory.rss), "spilled": int(spilled)}
+    return {"read": read, "written": written, "peak": peak_memory(), "spilled by Dask": int(spilled)}
 
 
 def on_cluster(
@@ -141,9 +140,11 @@ def on_cluster(
         stored(made, sources, targets)
         seconds = time.perf_counter() - start
         after = client.run(usage)
-        details = {what: sum(after[one][what] - before[one][what] for one in before) for what in ("read", "written")}
-        details |= {"peaks": [one["peak"] for one in after.values()], "paused": stages.paused}
-        details["spilled"] = sum(one["spilled"] for one in after.values())
+        details: dict[str, Any] = {}
+        for what in ("read", "written", "spilled by Dask"):
+            details[f"{what}, GiB"] = sum(after[one][what] - before[one][what] for one in before) / 2**30
+        details |= {"peak of a worker, MiB": max(one["peak"] for one in after.values()) / 2**20}
+        details["paused"] = stages.paused
         details["stages"] = {name: [round(one, 3) for one in found] for name, found in stages.stages.items()}
     return seconds, details
 

@@ -58,8 +58,6 @@ MEMORY = 64 * GIB
 LIKE = Handle(32 * "0", "tcp://10.0.0.1:40000", 86 * "/", 1 << 24, Run(np.empty(0, np.uint64)), 1 << 31)
 #: Tasks of the largest graph that is driven.
 MOST_DRIVEN, QUICK_DRIVEN = 80_000, 500
-#: What keeps the scheduler's process busy.
-STAGES = "build", "order", "state", "drive", "release", "drop"
 
 
 def plan_of(total: int, chunk: int, workers: int, threads: int) -> Plan:
@@ -77,22 +75,20 @@ def make_keys() -> np.ndarray:
 def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     """What follows from the plan alone."""
     runs, groups, total = len(plan.runs), len(plan.groups), sum(plan.sizes) * plan.row_bytes
+    summary = plan.samples * (ORDER.transit_dtype.itemsize + ENTRY_BYTES)
     return {
-        "workers": workers,
+        "tasks": plan.num_tasks + runs,
+        "pairs": runs * workers,
         "runs": runs,
         "groups": groups,
         "rounds": plan.rounds,
-        "tasks": plan.num_tasks + runs,
-        "slices": runs * groups,
-        "slice_bytes": total / (runs * groups),
+        "list of runs, MiB": runs * (len(pickle.dumps(LIKE)) + (0 if plan.rounds else CUT_BYTES * (groups + 1))) / MIB,
+        "all cuts, MiB": CUT_BYTES * runs * (groups + 1) / MIB,
+        "summary, % of a run": 100 * summary / (total / runs),
+        "table, % of a thread's memory": 100 * plan.table_bytes / (MEMORY / threads),
+        "slices of a worker": runs * groups / workers,
+        "a slice, KiB": total / (runs * groups) / 1024,
         "messages": groups * min(workers - 1, runs),
-        "files_of_a_worker": runs / workers,
-        "slices_of_a_worker": runs * groups / workers,
-        "list_bytes": runs * (len(pickle.dumps(LIKE)) + (0 if plan.rounds else CUT_BYTES * (groups + 1))),
-        "cut_bytes": CUT_BYTES * runs * (groups + 1),
-        "summary_share": plan.samples * (ORDER.transit_dtype.itemsize + ENTRY_BYTES) / (total / runs),
-        "table_bytes": plan.table_bytes,
-        "table_share": plan.table_bytes / (MEMORY / threads),
     }
 
 
@@ -125,16 +121,13 @@ class Cluster:
         fetched = [name for name, holders in message["who_has"].items() if address not in holders]
         if fetched:
             self.scheduler.add_keys(worker=address, keys=fetched, stimulus_id="fetched")
-            self.found["fetched_results"] += len(fetched)
-            if str(key[0]).startswith("sort-count"):
-                self.found["runs_moved"] += any(str(name[0]).startswith("sort-local") for name in fetched)
         ran = {"startstops": [{"action": "compute", "start": 0.0, "stop": 1.0}], "metadata": {}, "thread": 0}
         result = {"nbytes": int(self.sizes(key)), "type": b"", "typename": "", "run_id": message["run_id"]}
         self.scheduler.handle_task_finished(key, address, "finished", status="OK", **result, **ran)
         took = time.process_time() - start
-        self.found["drive_seconds"] += took
-        self.found["longest_stop"] = max(self.found["longest_stop"], took)
-        self.found["messages_to_scheduler"] += 1 + bool(fetched)
+        self.found["scheduler, s"] += took
+        self.found["its longest stop, s"] = max(self.found["its longest stop, s"], took)
+        self.found["messages to the scheduler"] += 1 + bool(fetched)
 
 
 class Wire:
@@ -145,9 +138,7 @@ class Wire:
 
     def send(self, *messages: dict[str, Any]) -> None:
         """Pickle messages, as a connection does, and keep the tasks."""
-        found = self.cluster.found
-        found["messages_to_workers"] += len(messages)
-        found["sent_bytes"] += sum(memoryview(frame).nbytes for frame in dumps(list(messages)))
+        dumps(list(messages))
         for message in messages:
             if message["op"] == "compute-task":
                 entry = message["priority"], message["run_id"], message
@@ -156,12 +147,13 @@ class Wire:
 
 async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     """What the making and the driving of the graph take."""
-    found: dict[str, float] = {}
+    busy = 0.0
 
-    def timed(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    def timed(function: Callable[..., Any], *args: Any) -> Any:
+        nonlocal busy
         start = time.process_time()
         result = function(*args)
-        found[f"{name}_seconds"] = time.process_time() - start
+        busy += time.process_time() - start
         return result
 
     x = da.map_blocks(make_keys, chunks=(plan.sizes,), dtype="i8", meta=np.empty(0, "i8"))
@@ -169,64 +161,57 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     recipe = SortRecipe(plan, *how, names=(x.name,), extra_dims=(0,))
     (y,) = new_arrays(recipe, (x,), [Output(x._meta, (plan.chunks,))], "sort")
     wrapped = Serialize(collections_to_expr([y]).optimize())
-    header, frames = timed("pickle", lambda: serialize(wrapped.data, serializers=["pickle"]))
-    found["graph_bytes"] = sum(memoryview(frame).nbytes for frame in frames)
-    expr, process = deserialize(header, frames), psutil.Process()
+    expr, process = deserialize(*serialize(wrapped.data, serializers=["pickle"])), psutil.Process()
     return_free_memory()
     before = process.memory_info().rss
-    graph, _ = timed("build", _materialize_graph, expr, False)
-    found["edges"] = sum(len(task.dependencies) for task in graph.values())
-    keys, ordered = set(flatten(y.__dask_keys__())), timed("order", order, graph)
+    graph, _ = timed(_materialize_graph, expr, False)
+    edges = sum(len(task.dependencies) for task in graph.values())
+    keys, ordered = set(flatten(y.__dask_keys__())), timed(order, graph)
     entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, 32 * len(plan.groups)
-    made: dict[str, float] = {
-        "sort-local": HANDLE_BYTES,
-        "sort-keep": HANDLE_BYTES,
-        "sort-count": ends,
-        "sort-list": ends,
-    }
+    made: dict[str, float] = {"sort-local": HANDLE_BYTES, "sort-keep": HANDLE_BYTES}
+    made |= {"sort-count": ends, "sort-list": ends}
     made |= {"sort-cut": 32 * CUT_BYTES * len(plan.groups), "sort-sum": plan.kept_samples * entry}
     made["sort-merge"] = plan.group_bytes
     cluster = Cluster(workers, threads, lambda key: made.get(key[0].rpartition("-")[0], 8 * plan.sizes[0]))
     scheduler = cluster.scheduler
     state: dict[str, Any] = {"start": 0.0, "client": "client", "annotations_by_type": {}, "global_annotations": None}
     state |= {"stimulus_id": "graph", "submitting_task": None, "span_metadata": {"collections": []}}
-    timed("state", lambda: scheduler._create_taskstate_from_graph(dsk=graph, keys=keys, ordered=ordered, **state))
-    found["memory"] = process.memory_info().rss - before
+    timed(lambda: scheduler._create_taskstate_from_graph(dsk=graph, keys=keys, ordered=ordered, **state))
+    memory = max(process.memory_info().rss - before, 0) / MIB
     while any(cluster.waiting.values()):
         for address in [address for address, tasks in cluster.waiting.items() if tasks]:
             for _ in range(min(threads, len(cluster.waiting[address]))):
                 cluster.finish(address)
     assert all(scheduler.tasks[key].state == "memory" for key in keys)
-    timed("release", scheduler.client_releases_keys, list(keys), "client", "released")
+    timed(scheduler.client_releases_keys, list(keys), "client", "released")
     start = time.process_time()
     while scheduler.tasks:
         await asyncio.sleep(0)
-    found["drop_seconds"] = time.process_time() - start
+    cluster.found["scheduler, s"] += busy + time.process_time() - start
     scheduler.stream_comms.clear()
     await scheduler.close()
-    return found | cluster.found
+    return {"edges": edges, "its memory, MiB": memory, **cluster.found}
 
 
 def load(most: int) -> Iterator[Row]:
     """A row for each sort."""
-    found: dict[tuple[str, int, int], dict[str, float]] = {}
+    found: dict[str, dict[str, float]] = {}
     for name, (total, workers) in SIZES.items():
         for chunk, threads in SHAPES:
             plan = plan_of(total, chunk, workers, threads)
             details = counted(plan, workers, threads)
             if details["tasks"] <= most:
                 details |= asyncio.run(driven(plan, workers, threads))
-                details["scheduler_seconds"] = sum(details[f"{stage}_seconds"] for stage in STAGES)
-            found[name, chunk, threads] = details
-    largest = max((one for one in found.values() if "memory" in one), key=lambda one: one["tasks"])
-    for (name, chunk, threads), details in found.items():
-        if "memory" not in details:
-            scale = details["tasks"] / largest["tasks"]
-            details |= {what: scale * largest[what] for what in ("scheduler_seconds", "memory")}
-            pairs = [one["runs"] * one["workers"] for one in (details, largest)]
-            details |= {"longest_stop": largest["longest_stop"] * pairs[0] / pairs[1], "projected": True}
-        work = f"{name} in {chunk // MIB:,} MiB, {details['workers']:,} workers of {threads} threads"
-        yield Row(slug(name, f"{chunk // MIB} MiB", threads), work, details["tasks"], "tasks", details=details)
+            found[f"{name} in {chunk // MIB:,} MiB, {workers:,} workers of {threads} threads"] = details
+    largest = max((one for one in found.values() if "edges" in one), key=lambda one: one["tasks"])
+    for details in found.values():
+        if "edges" not in details:
+            for what, by in (("scheduler, s", "tasks"), ("its memory, MiB", "tasks"), ("its longest stop, s", "pairs")):
+                details[what] = largest[what] * details[by] / largest[by]
+            details["projected"] = True
+    for work, details in found.items():
+        shown = {name: value for name, value in details.items() if name not in ("tasks", "pairs")}
+        yield Row(slug(work), work, details["tasks"], "tasks", details=shown)
 
 
 if __name__ == "__main__":

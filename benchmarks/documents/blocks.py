@@ -89,8 +89,6 @@ the same, `compute()` of the whole result | peak/computed
 64 / 128 / 256 such chunks, two workers | pairs/64 pairs/128 pairs/256
 stable `argsort` of 2^24 int32 / int64, one chunk | argsort/int32 argsort/int64
 merge of 2 / 16 / 256 sorted runs, 2^22 int64 | merge/int64/2 merge/int64/16 merge/int64/256
-4 GiB on two workers of 1 GiB, Zarr to Zarr | larger
-its peak memory of a worker | larger/peak
 largest / mean output chunk: uniform / Zipf / 90 % equal | balance/uniform balance/zipf balance/mostly-equal
 """
 COMPARISON = """
@@ -259,7 +257,7 @@ class Shown:
             return f"{number(row.ours * SECONDS[row.unit] / SECONDS[what], 2)} {what}"
         first = baseline or next(iter(row.baselines))
         if what == "memory":
-            return f"{100 * row.details['memory']['ours'] / row.details['memory'][first]:.0f} %"
+            return f"{100 * row.details['memory, MiB']['ours'] / row.details['memory, MiB'][first]:.0f} %"
         return number(row.ratios[first] if what == "x" else 1 / row.ratios[first], 2)
 
 

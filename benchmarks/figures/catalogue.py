@@ -1,27 +1,41 @@
-"""The figures: the stored file that each shows. Imports matplotlib only to draw."""
+"""The figures: the stored file that each shows, and what it draws of it. Imports matplotlib only to draw."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from ..harness.records import Record, read
 
+#: Okabe and Ito's colours, distinct for every kind of colour vision; without yellow, which is too pale for lines.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, GREY = (
+    *("#000000", "#E69F00", "#56B4E9", "#009E73"),
+    *("#0072B2", "#D55E00", "#CC79A7", "#767676"),
+)
+
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a stored file, drawn by a function of `draw` if all its `parts`, figures of points, are stored."""
+    """Lines of a stored file against x, in a panel for each figure of points.
 
-    draw: str
+    `panels` are titles by figure of points; `lines` are names and colours by series. Keys a second are shown against
+    keys, both on logarithmic scales, or milliseconds against `against`.
+    """
+
     data: str
-    parts: tuple[str, ...]
+    title: str
+    panels: Mapping[str, str]
+    lines: Mapping[str, tuple[str, str]]
+    height: float = 4.2
+    against: str = ""
 
     def record(self, results: Path) -> Record | None:
+        """The stored results, if they have all panels."""
         path = results / f"{self.data}.json"
         record = read(path) if path.exists() else None
-        return record if record and all(map(record.lines, self.parts)) else None
+        return record if record and all(map(record.lines, self.panels)) else None
 
     def digest(self, results: Path) -> str:
         """Digest of its data and of the code that draws it."""
@@ -29,34 +43,76 @@ class Figure:
         content = [path.read_bytes() for path in (results / f"{self.data}.json", *code)]
         return hashlib.sha256(b"\0".join(content)).hexdigest()
 
-    def save(self, results: Path, path: Path) -> None:
-        from .style import save
-
-        record = self.record(results)
-        assert record is not None
-        figure = getattr(import_module(".draw", __package__), f"draw_{self.draw}")(record)
-        save(figure, path, self.source(record), self.digest(results))
-
     def source(self, record: Record) -> str:
         """The line below a figure: machine and commit."""
         machine = record.machine
         where = machine.get("device", "").partition(",")[0] or "{cpu}, {cores} cores".format(**machine)
         return f"{where} · commit {machine['commit'][:10]}"
 
+    def save(self, results: Path, path: Path) -> None:
+        """Write the figure as SVG."""
+        from .draw import save
 
-#: Name, stored file, parts.
-CATALOGUE = """
-baselines | baselines_cpu | baselines
-cores | cores_cpu | threads sort int64+threads stable argsort int64+threads sort S20+threads lexsort two keys
-soak | soak | soak memory+soak objects
-gpu_dask_chunks | gpu_dask_arrays | chunks uint32+chunks int64
-gpu_dask_sizes | gpu_dask_arrays | sizes uint32+sizes int64
-gpu_baselines | baselines_gpu | baselines
-gpu_algorithms | algorithms_gpu | algorithms
-gpu_entropy | algorithms_gpu | entropy uint32+entropy uint64
-gpu_phases | algorithms_gpu | phases auto+phases merge+phases four_step
-gpu_network | algorithms_gpu | network
-gpus | multi_gpu |
-"""
-LINES = [[part.strip() for part in line.split("|")] for line in CATALOGUE.strip().splitlines()]
-FIGURES = {name: Figure(name, data, tuple(filter(None, parts.split("+")))) for name, data, parts in LINES}
+        save(self, results, path)
+
+
+FIGURES = {
+    "baselines": Figure(
+        "baselines_cpu",
+        "Sorting int64 keys: the whole array in memory, in and out",
+        {"baselines": ""},
+        {
+            "dask_gpusort": ("dask_gpusort", BLUE),
+            "dask_gpusort, chunk by chunk": ("dask_gpusort, chunk by chunk", SKY),
+            "numpy.sort": ("numpy.sort", BLACK),
+            "Polars": ("Polars", ORANGE),
+            "array-api-compat": ("array-api-compat", PURPLE),
+            "dask.dataframe": ("dask.dataframe", VERMILION),
+        },
+    ),
+    "gpu_baselines": Figure(
+        "baselines_gpu",
+        "Sorting int64 keys on one GPU, from device memory to device memory",
+        {"baselines": ""},
+        {
+            "dask_gpusort, kernels": ("ours: kernels alone", BLUE),
+            "dask_gpusort, CuPy chunks": ("ours: Dask, CuPy chunks", SKY),
+            "CUB": ("CUB", BLACK),
+            "cupy.sort": ("cupy.sort", VERMILION),
+            "torch.sort": ("torch.sort", ORANGE),
+            "numpy.sort": ("numpy.sort, on the host", GREY),
+        },
+    ),
+    "gpu_dask_chunks": Figure(
+        "gpu_dask_arrays",
+        "Sorting CuPy chunks on one GPU; the kernel and CuPy have one array",
+        {"chunks uint32": "$2^{28}$ uint32", "chunks int64": "$2^{28}$ int64"},
+        {
+            "ours": ("ours", BLUE),
+            "no-op": ("Dask's no-op", ORANGE),
+            "kernel": ("our kernel", SKY),
+            "CuPy": ("cupy.sort", BLACK),
+        },
+        height=3.8,
+        against="chunks",
+    ),
+    # Figure 8 of the paper on today's hardware.
+    "gpu_algorithms": Figure(
+        "algorithms_gpu",
+        "Sorting random uint32 keys on one GPU: the algorithms of the papers, ours, CUB",
+        {"algorithms": ""},
+        {
+            "auto": ("ours", BLUE),
+            "CUB": ("CUB", BLACK),
+            "cupy.sort": ("CuPy", GREY),
+            "lsd": ("ours, least digit first", SKY),
+            "merge": ("merge sort", GREEN),
+            "four_step": ("radix, four steps", VERMILION),
+            "count_scan_reorder": ("count, scan, reorder", ORANGE),
+            "split": ("1-bit split", PURPLE),
+            "odd_even_merge": ("Batcher's network", BLACK),
+            "odd_even_transposition": ("odd-even transposition", GREY),
+        },
+        height=5.6,
+    ),
+}

@@ -1,7 +1,6 @@
-"""Measures the figures of one GPU: every algorithm, keys of low entropy, the time of each kernel, a sorting network.
+"""Measures every algorithm on one GPU against the number of keys.
 
-    python -m benchmarks.gpu.algorithms [algorithms entropy phases network] [--keys-log2 28] [--cub LIBRARY]
-                                        [--output DIRECTORY] [--commit COMMIT]
+    python -m benchmarks.gpu.algorithms [--cub LIBRARY] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/algorithms_gpu.json in about a minute. Times are medians by CUDA events; the sorts take turns. The GPU is
 kept busy, because after an idle time a sort of 0.46 ms took 0.58 ms. Every result is verified. Needs CuPy, and nvcc to
@@ -10,33 +9,24 @@ build CUB's library.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import cupy as cp
 import numpy as np
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.launch import launch as launching
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, odd_even_merge, passes, split
 
-from ..baselines.cub import Cub
 from ..harness import device
-from ..harness.device import Table, keep_busy, make_keys, random_keys, run_table, timed
+from ..harness.device import Table, random_keys, run_table, timed
 from ..harness.records import Point
 from ..harness.verify import is_sorted_permutation
 
 SIZES_LOG2 = range(10, 30, 2)
-#: Number of keys in the blog post's measurement: https://magnickolas.github.io, "Parallel Sorting on GPU: Part 2".
-BLOG_KEYS = 1_000_000_000
 
 Sort = Callable[[Any, Any], Any]
-
-
 PAPERS = {"four_step": four_step, "count_scan_reorder": count_scan_reorder, "split": split}
 
 
@@ -73,103 +63,26 @@ def checked(what: str, keys: Any, out: Any) -> None:
         raise AssertionError(f"{what}: the result is not the sorted keys")
 
 
-def measure(figure: str, x: float, keys: Any, series: Iterable[str]) -> list[Point]:
-    """Check the results of several sorts, then time the sorts in turns."""
-    out = cp.empty_like(keys)
-    for name in series:
-        out.view(np.uint8).fill(0x5A)
-        SORTS[name](keys, out)
-        checked(f"{name}, {x:g}", keys, cp.sort(keys) if SORTS[name] is by_cupy else out)
-    samples = timed({name: partial(SORTS[name], keys, out) for name in series})
-    return [Point(figure, name, x, samples[name]) for name in series]
-
-
-def measure_cub(figure: str, x: float, keys: Any, cub: Cub) -> Point:
-    return Point(figure, "CUB", x, [cub.keys(keys) / 1e3])
-
-
 def algorithm_points(table: Table, _: int) -> Iterator[Point]:
+    """Check the results of the sorts, then time them in turns, for more and more keys."""
     slow: set[str] = set()
     for log2 in SIZES_LOG2:
-        keys = random_keys(np.uint32, 1 << log2)
-        points = measure("algorithms", keys.size, keys, [series for series in SORTS if series not in slow])
+        keys = random_keys(np.uint32, n := 1 << log2)
+        out, names = cp.empty_like(keys), [name for name in SORTS if name not in slow]
+        for name in names:
+            out.view(np.uint8).fill(0x5A)
+            SORTS[name](keys, out)
+            checked(f"{name}, {n}", keys, cp.sort(keys) if SORTS[name] is by_cupy else out)
+        samples = timed({name: partial(SORTS[name], keys, out) for name in names})
+        points = [Point("algorithms", name, n, samples[name]) for name in names]
         yield from points
         # Four times the keys take at least four times as long.
         slow |= {point.series for point in points if 4 * point.median > device.MOST_SECONDS}
-        yield measure_cub("algorithms", keys.size, keys, table.cub)
+        yield Point("algorithms", "CUB", n, [table.cub.keys(keys) / 1e3])
         cp.get_default_memory_pool().free_all_blocks()
 
 
-def entropy_points(table: Table, n: int) -> Iterator[Point]:
-    """Time by the number of random words that are and-ed together."""
-    for dtype in ("uint32", "uint64"):
-        for words in (1, 2, 3, 4, 6, 8, 12):
-            keys = random_keys(dtype, n) if words == 1 else make_keys(f"and of {words}", dtype, n)
-            yield from measure(f"entropy {dtype}", words, keys, ("auto", "lsd"))
-            yield measure_cub(f"entropy {dtype}", words, keys, table.cub)
-            del keys
-            cp.get_default_memory_pool().free_all_blocks()
-
-
-@contextmanager
-def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
-    """CUDA events of every launch: the name of the kernel, the event before and the event after."""
-    found: list[tuple[str, Any, Any]] = []
-    plain = launching.kernel
-
-    def kernel(source: str, name: str, *options: Any) -> Any:
-        function = plain(source, name, *options)
-
-        def launch(*args: Any, **options: Any) -> None:
-            begin, end = cp.cuda.Event(), cp.cuda.Event()
-            begin.record()
-            function(*args, **options)
-            end.record()
-            found.append((name.partition("<")[0], begin, end))
-
-        return launch
-
-    with patch.object(launching, "kernel", kernel):
-        yield found
-    cp.cuda.Device().synchronize()
-
-
-def phase_points(_: Table, n: int) -> Iterator[Point]:
-    """Time of each kernel of an algorithm, summed over its launches."""
-    keys = random_keys(np.uint32, n)
-    out = cp.empty_like(keys)
-    for algorithm in ("auto", "merge", *PAPERS):
-        keep_busy(partial(SORTS[algorithm], keys, out))
-        samples: dict[str, list[float]] = {}
-        for _run in range(device.TURNS):
-            with timed_kernels() as launches:
-                SORTS[algorithm](keys, out)
-            seconds: dict[str, float] = {}
-            for name, begin, end in launches:
-                seconds[name] = seconds.get(name, 0.0) + cp.cuda.get_elapsed_time(begin, end) / 1e3
-            for name, taken in seconds.items():
-                samples.setdefault(name, []).append(taken)
-        checked(algorithm, keys, out)
-        yield from (Point(f"phases {algorithm}", name, keys.size, taken) for name, taken in samples.items())
-
-
-def network_points(table: Table, _: int) -> Iterator[Point]:
-    """The blog post's measurement: 10^9 keys by a network, by CUB, by our sort, and on one thread of the host."""
-    keys = random_keys(np.uint32, BLOG_KEYS)
-    yield from measure("network", BLOG_KEYS, keys, ("odd_even_merge", "auto"))
-    yield measure_cub("network", BLOG_KEYS, keys, table.cub)
-    on_host = cp.asnumpy(keys)
-    start = time.perf_counter()
-    on_host.sort()
-    yield Point("network", "numpy.sort, one thread of the host", BLOG_KEYS, [time.perf_counter() - start])
-
-
-SECTIONS = {
-    "algorithms": algorithm_points,
-    "entropy": entropy_points,
-    "phases": phase_points,
-    "network": network_points,
-}
+SECTIONS = {"algorithms": algorithm_points}
 
 if __name__ == "__main__":
     run_table("gpu.algorithms", __doc__, "algorithms_gpu", SECTIONS)

@@ -1,20 +1,18 @@
 """Measures the public functions on Dask arrays of CuPy chunks, on one GPU.
 
-    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs lexsort large memory rows small host statistics order]
+    python -m benchmarks.gpu.dask_arrays [chunks pairs lexsort large rows small host statistics order]
                                          [--keys-log2 28] [--library cupy] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/gpu_dask_arrays.json. A time is the wall time from the call, so with the construction of the graph, to
 the end of a synchronization of the device after ``persist(scheduler="threads")``: the median of 7 runs after two
-warm-ups. The chunks are in device memory, each an allocation of its own unless the row says otherwise. Baselines by the
+warm-ups. The chunks are in device memory, each an allocation of its own. Baselines by the
 same clock, in the same run:
 
     CuPy      CuPy's function of the keys in one array, such as `cupy.sort`, the median of 3 runs after one warm-up
     kernel    our kernel on the keys in one array, where one takes what the public function takes
     no-op     Dask on the same chunks, with tasks that return their chunk
 
-Each result equals that of CuPy bit for bit, which is verified. Rows of "memory" are
-no times, but the growth of CuPy's default memory pool in one call, in sizes of the input: its total bytes after the
-call minus those before, when its free blocks were released. The result is a part of that, the input is not.
+Each result equals that of CuPy bit for bit, which is verified.
 
 ``--library numpy --keys-log2 14 --output DIRECTORY`` tries the command on a machine without a GPU.
 """
@@ -102,17 +100,6 @@ def chunk_rows(library: Library, n: int) -> Iterator[Row]:
         for count in counts:
             name, work = slug("sort", dtype, count), f"sort {dtype}, {plural(count)}"
             yield row(name, work, count, f"chunks {dtype}", count)
-        if dtype == "uint32":
-            chunks = in_chunks(CHUNKS, keys, slices=True)
-            work = f"sort {dtype}, {CHUNKS} chunks that are slices of one array"
-            yield row(slug("sort", dtype, CHUNKS, "slices"), work, chunks)
-
-
-def size_rows(library: Library, n: int) -> Iterator[Row]:
-    for dtype in ("uint32", "int64"):
-        for size in (FEW, *(1 << log for log in range(16, n.bit_length(), 2))):
-            row = sorts(library, "sizes", library.keys(dtype, size)).row
-            yield row(slug("size", dtype, size), f"sort {dtype}, {CHUNKS} chunks", figure=f"sizes {dtype}", x=size)
 
 
 def pair_rows(library: Library, n: int) -> Iterator[Row]:
@@ -134,52 +121,18 @@ def pair_rows(library: Library, n: int) -> Iterator[Row]:
         yield one.row(slug("sort_by_key", dtype), f"sort_by_key {dtype}, int64")
     keys = (library.keys("complex128", max(1, n >> 4)),)
     yield compared(keys, dask_gpusort.sort, module.sort, kernels.sort_wide).row("complex128", "sort complex128")
-    keys = (library.keys("uint32", n),)
-    ours, kernel = (partial(f, less=library.less) for f in (dask_gpusort.sort, kernels.sort_by_comparison))
-    yield compared(keys, ours, module.sort, kernel).row("less", "sort uint32, less='a < b'")
-    runs = (module.sort(keys[0].reshape(CHUNKS, -1)).ravel(),)
-    one = compared(
-        runs, dask_gpusort.merge_sorted, module.sort, lambda a: kernels.merge_runs(module.split(a, CHUNKS))[0]
-    )
-    yield one.row("merge_sorted", "merge_sorted uint32")
 
 
 def lexsort_rows(library: Library, n: int) -> Iterator[Row]:
-    """Sorts by several keys, of which the last one decides first: of as many keys as elsewhere, and of a sixteenth."""
-    module, few = library.module, max(1, n >> 4)
-    floor = module.floor
-
-    def row(what: str, *keys: Any) -> Row:
-        theirs = lambda *keys: module.lexsort(module.stack(keys))  # noqa: E731
-        one = Compared(library, "lexsort", keys, lambda *keys: dask_gpusort.lexsort(keys), theirs)
-        return one.row(slug("lexsort", what), f"lexsort {what}")
-
-    yield row("two uint32", *(library.keys("uint32", n, seed=seed) for seed in (1, 2)))
-    words = [library.keys("uint32", few, seed=seed) for seed in (1, 2)]
-    yield row("fewer, two uint32", *words)
-    yield row("fewer, two uint32 of 16 distinct", *(word % 16 for word in words))
-    numbers = [library.keys("float64", few, seed=seed) for seed in (1, 2, 3)]
-    yield row("fewer, three float64", *numbers)
-    yield row("fewer, three float64, the last of 100 distinct", *numbers[:2], floor(numbers[2] * 10))
-    yield row("fewer, three float64 of 100 distinct", *(floor(number * 10) for number in numbers))
+    """Sorts by several keys, of which the last one decides first."""
+    keys = tuple(library.keys("uint32", n, seed=seed) for seed in (1, 2))
+    theirs = lambda *keys: library.module.lexsort(library.module.stack(keys))  # noqa: E731
+    one = Compared(library, "lexsort", keys, lambda *keys: dask_gpusort.lexsort(keys), theirs)
+    yield one.row("lexsort/two-uint32", "lexsort two uint32")
 
 
 def large_rows(library: Library, n: int) -> Iterator[Row]:
     yield sorts(library, "large", library.keys("int64", n * 10**9 >> 28)).row("large", "sort int64, 15 chunks", 15)
-
-
-def memory_rows(library: Library, n: int) -> Iterator[Row]:
-    for call, dtype in (("sort", "uint32"), ("sort", "int64"), ("argsort", "uint32"), ("argsort", "int64")):
-        keys, ours, theirs = library.keys(dtype, n), getattr(dask_gpusort, call), getattr(library.module, call)
-        kernel = library.kernels.sort_keys if call == "sort" else library.kernels.argsort
-        chunks = in_chunks(CHUNKS, keys)
-        (found,), grown = library.growth(lambda: held(ours(*chunks)))  # noqa: B023 - called at once
-        verified = library.is_wanted(found, (theirs(keys),))
-        del found
-        sizes = {name: library.growth(partial(run, keys))[1] for name, run in (("CuPy", theirs), ("kernel", kernel))}
-        sizes = {name: size / keys.nbytes for name, size in sizes.items()}
-        work = f"pool's growth in sizes of the input, {call} {dtype}, {CHUNKS} chunks"
-        yield Row(slug("memory", call, dtype), work, grown / keys.nbytes, "x", sizes, "memory", n, verified)
 
 
 def row_rows(library: Library, n: int) -> Iterator[Row]:
@@ -188,7 +141,6 @@ def row_rows(library: Library, n: int) -> Iterator[Row]:
     keys, quarter = library.keys("float32", *shape), tuple(size // 4 for size in shape)
     for name, axis, chunks in (
         ("rows/last/parts", -1, quarter),
-        ("rows/last/whole", -1, shape),
         ("rows/0", 0, (quarter[0], shape[1])),
     ):
         what = "last axis" if axis else "axis 0"
@@ -198,10 +150,6 @@ def row_rows(library: Library, n: int) -> Iterator[Row]:
 
 def small_rows(library: Library, _: int) -> Iterator[Row]:
     yield sorts(library, "small", library.keys("uint32", FEW)).row("small/uint32", "sort uint32, 8 chunks", 8)
-    keys = library.keys("float32", 40, 13, 11)
-    for name, axis, chunks in (("small/0", 0, (20, 13, 11)), ("small/last", -1, (10, 5, 4))):
-        work = f"sort float32 40 x 13 x 11, {'last axis' if axis else 'axis 0'}, chunks {' x '.join(map(str, chunks))}"
-        yield along(library, "small", axis, keys).row(name, work, (resident(keys, chunks),))
 
 
 def host_rows(library: Library, n: int) -> Iterator[Row]:
@@ -267,11 +215,9 @@ def order_rows(library: Library, n: int) -> Iterator[Row]:
 
 SECTIONS = {
     "chunks": chunk_rows,
-    "sizes": size_rows,
     "pairs": pair_rows,
     "lexsort": lexsort_rows,
     "large": large_rows,
-    "memory": memory_rows,
     "rows": row_rows,
     "small": small_rows,
     "host": host_rows,

@@ -30,7 +30,6 @@ class Library:
     kernels: Any
     pool: Any
     synchronize: Callable[[], Any]
-    less: Any
     on_device: dict[str, Any]
 
     def keys(self, dtype: str, *shape: int, seed: int = 1) -> Any:
@@ -56,14 +55,6 @@ class Library:
             samples.append(time.perf_counter() - start)
             del found
         return samples[warm_ups:]
-
-    def growth(self, run: Callable[[], Any]) -> tuple[Any, int]:
-        """The result of a run, and the bytes by which the memory pool grew."""
-        self.pool.free_all_blocks()
-        before = self.pool.total_bytes()
-        found = run()
-        self.synchronize()
-        return found, self.pool.total_bytes() - before
 
     def is_wanted(self, found: Any, wanted: tuple[Any, ...]) -> bool:
         """Whether Dask arrays have the bits of arrays."""
@@ -92,26 +83,26 @@ def library_of(name: str) -> Library:
     if name == "numpy":
         from ..harness import numpy_kernels
 
-        pool = SimpleNamespace(free_all_blocks=lambda: None, total_bytes=lambda: 0)
-        return Library(np, numpy_kernels, pool, lambda: None, np.less, {})
+        pool = SimpleNamespace(free_all_blocks=lambda: None)
+        return Library(np, numpy_kernels, pool, lambda: None, {})
     import cupy
 
     from dask_gpusort import kernels
 
     pool, synchronize = cupy.get_default_memory_pool(), cupy.cuda.Device().synchronize
-    return Library(cupy, kernels, pool, synchronize, "a < b", {"device": "cuda"})
+    return Library(cupy, kernels, pool, synchronize, {"device": "cuda"})
 
 
-def resident(array: Any, chunks: Any, *, slices: bool = False) -> da.Array:
-    """A Dask array of chunks in memory: copies of the parts of an array, or slices of it."""
+def resident(array: Any, chunks: Any) -> da.Array:
+    """A Dask array of chunks in memory, which are copies of the parts of an array."""
     grid, name = normalize_chunks(chunks, array.shape), next(_NAMES)
     keys = itertools.product([name], *(range(len(sizes)) for sizes in grid))
-    parts = (array[part] if slices else array[part].copy() for part in slices_from_chunks(grid))
+    parts = (array[part].copy() for part in slices_from_chunks(grid))
     return da.Array(dict(zip(keys, parts, strict=True)), name, grid, meta=array[(slice(0),) * array.ndim])
 
 
-def in_chunks(count: int, *arrays: Any, slices: bool = False) -> tuple[da.Array, ...]:
-    return tuple(resident(array, -(-len(array) // count), slices=slices) for array in arrays)
+def in_chunks(count: int, *arrays: Any) -> tuple[da.Array, ...]:
+    return tuple(resident(array, -(-len(array) // count)) for array in arrays)
 
 
 def several(found: Any) -> tuple[Any, ...]:

@@ -129,7 +129,7 @@ class Table:
         """A row of milliseconds. `traffic` is the least bytes that must move, for their rate beside that of a copy."""
         cp.get_default_memory_pool().free_all_blocks()
         measured = {name: value for name, value in baselines.items() if value is not None}
-        details = {"copy_share": traffic / (ours * 1e-3) / self.copy} if traffic else {}
+        details = {"share of copy bandwidth, %": 100 * traffic / (ours * 1e-3) / self.copy} if traffic else {}
         return Row(name, work, ours, "ms", measured, keys=keys, verified=verified, details=details)
 
 

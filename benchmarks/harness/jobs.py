@@ -151,7 +151,8 @@ def compared(
     found = in_turns(effort, jobs)
     row = timed_row(name, work, {who: [one.seconds for one in samples] for who, samples in found.items()}, unit)
     row.section = section
-    row.details = {"memory": {who: statistics.median(one.found for one in samples) for who, samples in found.items()}}
+    memory = {who: statistics.median(one.found for one in samples) for who, samples in found.items()}
+    row.details = {"memory, MiB": memory}
     return row
 
 

@@ -44,7 +44,8 @@ class Row:
     """One row of a table, which documents find by its name.
 
     `work` says what was done. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
-    `details` holds what a single benchmark adds; with a "figure" and an "x" the row is a point of each series too.
+    `details` holds what a single benchmark adds, by the heads of its columns; with a "figure" and an "x" the row is a
+    point of each series too.
     """
 
     name: str

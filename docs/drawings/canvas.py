@@ -32,13 +32,7 @@ SETTINGS = {
 
 
 class Canvas:
-    """Boxes, texts and arrows, with their look in one place.
-
-    Attributes
-    ----------
-    parts : list
-        What was drawn: the digest of a stored drawing is made from it.
-    """
+    """Boxes, texts and arrows, with their look in one place; a digest is made of the `parts` that were drawn."""
 
     def __init__(self, height: float) -> None:
         self.parts: list[Any] = [height]
@@ -117,14 +111,6 @@ class Canvas:
         look = {"color": colour, "linewidth": 1.0, "mutation_scale": 9, "shrinkA": 0, "shrinkB": 0}
         path = {"arrowstyle": "<|-|>" if both else "-|>", "connectionstyle": f"arc3,rad={bend}"}
         self.axes.add_patch(FancyArrowPatch(start, end, **path, **look))
-
-    def fan(
-        self, starts: Iterable[tuple[float, float]], ends: Sequence[tuple[float, float]], colour: str = PALE
-    ) -> None:
-        """An arrow from each start to each end."""
-        for start in starts:
-            for end in ends:
-                self.arrow(start, end, colour)
 
     @property
     def digest(self) -> str:

@@ -29,35 +29,42 @@ def gather(c: Canvas) -> None:
     c.note(25, 25.6, "sort-merge: one copy, one sort or merge")
 
 
+#: The left edges of what two workers do, and the middles of the four groups that they merge.
+SIDES = (2.6, 27.4)
+MIDDLES = tuple(x + 10 * place + 5 for x in SIDES for place in range(2))
+
+
 def workers(c: Canvas, y: float, height: float, names: Sequence[str]) -> None:
-    """Two dashed frames side by side."""
+    """Draw two dashed frames side by side."""
     for x, name in zip((0.6, 25.4), names, strict=True):
         c.box(x, y, 24, height, dashed=True, fill="none")
         c.text(x + 12, y + 1.6, name, weight="bold")
+
+
+def merged_groups(c: Canvas, y: float, output: float) -> None:
+    """Draw the groups of two workers and their output."""
+    for group, (x, fill) in enumerate(zip(MIDDLES, GROUPS, strict=True)):
+        c.box(x - 4.5, y, 9, 3.2, f"group {group}", fill)
+        c.arrow((x, y + 3.2), (x, output))
+        c.box(x - 4.5, output, 9, 2.8, "output")
+    c.note(4, y - 1.6, "sort-merge", "left")
 
 
 @drawing(44)
 def runs(c: Canvas) -> None:
     """Workers keep sorted runs in memory or in files; one task lists runs and cuts, and each group takes its slices."""
     workers(c, 0.6, 42.8, ("worker A", "worker B"))
-    for side, x in enumerate((2.6, 27.4)):
-        for run in range(2):
-            at = x + 10.4 * run
-            c.box(at, 4, 9.6, 2.8, f"run {2 * side + run}, sorted", GREY)
-            c.arrow((at + 4.8, 6.8), (at + 4.8, 10.2))
-            for part, fill in enumerate(GROUPS):
-                c.box(at + 2.4 * part, 10.2, 2.4, 3, fill=fill)
-                target = (2.6, 27.4)[part // 2] + 10 * (part % 2) + 5
-                c.arrow((at + 2.4 * part + 1.2, 13.2), (target, 30), PALE)
-            c.note(at + 4.8, 14.8, ("memory", "file")[run])
-        for place in range(2):
-            group = 2 * side + place
-            c.box(x + 0.5 + 10 * place, 30, 9, 3.4, f"group {group}", GROUPS[group])
-            c.arrow((x + 5 + 10 * place, 33.4), (x + 5 + 10 * place, 38))
-            c.box(x + 0.5 + 10 * place, 38, 9, 2.8, "output")
+    for run in range(4):
+        x = SIDES[run // 2] + 10.4 * (run % 2)
+        c.box(x, 4, 9.6, 2.8, f"run {run}, sorted", GREY)
+        c.arrow((x + 4.8, 6.8), (x + 4.8, 10.2))
+        for part, fill in enumerate(GROUPS):
+            c.box(x + 2.4 * part, 10.2, 2.4, 3, fill=fill)
+            c.arrow((x + 2.4 * part + 1.2, 13.2), (MIDDLES[part], 30), PALE)
+        c.note(x + 4.8, 14.8, ("memory", "file")[run % 2])
+    merged_groups(c, 30, 38)
     c.box(12, 18, 26, 3.4, "sort-list: cut bounds, handles", WHITE)
     c.note(25, 26.4, "slices: own memory, files, messages")
-    c.note(4, 28.4, "sort-merge", "left")
 
 
 #: The sorts of `times_of_runs`, and its stages: the prefix of their tasks, what they do, their colour.
@@ -92,28 +99,20 @@ def times_of_runs(c: Canvas) -> None:
 def tasks(c: Canvas) -> None:
     """Each worker sorts bundles of chunks, cuts one contiguous shard for each group, and merges its groups."""
     workers(c, 0.6, 46.6, ("worker A", "worker B"))
-    for side, x in enumerate((2.6, 27.4)):
+    for side, x in enumerate(SIDES):
         for chunk in range(4):
             c.box(x + 5 * chunk, 4, 5, 2.6, f"{4 * side + chunk}")
         c.arrow((x + 10, 6.6), (x + 10, 10))
         c.box(x, 10, 20, 3, f"bundle {side}, sorted", GREY)
         c.arrow((x + 10, 13), (x + 10, 22.6))
-        for group in range(4):
-            c.box(x + 5 * group, 22.6, 5, 3, "shard", GROUPS[group])
-        for place in range(2):
-            group = 2 * side + place
-            c.box(x + 10 * place + 0.5, 35, 9, 3, f"group {group}", GROUPS[group])
-            c.arrow((x + 10 * place + 5, 38), (x + 10 * place + 5, 42))
-            c.box(x + 10 * place + 0.5, 42, 9, 2.8, "output")
-    for x in (2.6, 27.4):
-        for group in range(4):
-            target = (2.6, 27.4)[group // 2] + 10 * (group % 2) + 5
-            c.arrow((x + 5 * group + 2.5, 25.6), (target, 35), PALE)
+        for group, fill in enumerate(GROUPS):
+            c.box(x + 5 * group, 22.6, 5, 3, "shard", fill)
+            c.arrow((x + 5 * group + 2.5, 25.6), (MIDDLES[group], 35), PALE)
+    merged_groups(c, 35, 42)
     c.box(14, 16, 22, 3.6, "sort-scan: cut bounds", WHITE)
     c.arrow((18, 13), (20, 16), PALE)
     c.arrow((32, 13), (30, 16), PALE)
     c.note(13.8, 20.9, "sort-scatter")
-    c.note(4, 33.4, "sort-merge", "left")
 
 
 @drawing(35)

@@ -27,11 +27,11 @@ def figures() -> dict[str, Any]:
 
 def drawn(figure: Any, results: Path) -> Any:
     """A figure as a matplotlib object."""
-    return getattr(load("figures.draw"), f"draw_{figure.draw}")(figure.record(results))
+    return load("figures.draw").draw(figure, figure.record(results))
 
 
 def test_drawing_a_figure_is_deterministic(tmp_path: Path) -> None:
-    results, figure = ROOT / "benchmarks" / "results", figures()["gpus"]
+    results, figure = ROOT / "benchmarks" / "results", figures()["gpu_dask_chunks"]
     paths = [tmp_path / name for name in ("a.svg", "b.svg")]
     for path in paths:
         figure.save(results, path)
@@ -126,7 +126,7 @@ def test_a_table_with_wrong_results_is_written_too(
     (row,) = found.rows
     assert found.machine == {"device": "a GPU", "commit": "abc+", "copy bandwidth": "0.00 TB/s"}
     assert (row.name, row.verified, row.ratios) == ("keys", verified, {"CUB": 1.5})
-    assert row.details["copy_share"] == pytest.approx(0.5)
+    assert row.details["share of copy bandwidth, %"] == pytest.approx(50)
     run("documents", "--results", str(tmp_path))
     text = (tmp_path / "gpu_table.md").read_text()
     assert "- commit: abc+" in text
@@ -160,6 +160,26 @@ def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.Monkey
     assert all(row.verified for row in rows), [row.work for row in rows if not row.verified]
     # Stored rows of options that the kernels no longer have: five of the merge sort for each of two dtypes.
     assert len(rows) == len(stored) - 2 * (7 if script == "table" else 5)
+
+
+def test_algorithms_are_verified_and_slow_ones_skip_larger_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "benchmarks.gpu.algorithms", raising=False)
+    script, table = load("gpu.algorithms"), SimpleNamespace(cub=SimpleNamespace(keys=lambda _: 2.0))
+
+    def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
+        out[:] = np.sort(keys)
+
+    monkeypatch.setattr(script, "SORTS", {"ours": sort, "cupy.sort": script.by_cupy})
+    monkeypatch.setattr(script, "SIZES_LOG2", range(4, 8, 2))
+    monkeypatch.setattr(script, "random_keys", whole_numbers)
+    assert {(point.series, point.x) for point in script.algorithm_points(table, 0)} == {
+        (name, n) for name in ("ours", "cupy.sort", "CUB") for n in (16, 64)
+    }
+    monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
+    assert {point.x for point in script.algorithm_points(table, 0) if point.series != "CUB"} == {16}
+    monkeypatch.setitem(script.SORTS, "ours", lambda keys, out: None)
+    with pytest.raises(AssertionError, match="ours, 16: the result is not the sorted keys"):
+        list(script.algorithm_points(table, 0))
 
 
 ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", "torch.sort", "CUB")
@@ -217,31 +237,3 @@ def test_keys_on_host_and_device_are_equal(libraries: Any, monkeypatch: pytest.M
     np.testing.assert_array_equal(here, there)
     # The first numbers of splitmix64 from state 0, shifted right by one bit.
     assert (here[:2] == [0xE220A8397B1DCDAF >> 1, 0x6E789E6AA1B965F4 >> 1]).all()
-
-
-def rows_of_gpus(work: str, numbers: tuple[int, ...], baseline: float | None) -> list[Any]:
-    """Rows of `gpu.multi`. Each GPU sorts a billion keys a second; the baseline takes `baseline` milliseconds."""
-    baselines = {"PyTorch + NCCL": baseline} if baseline else {}
-    row = partial(load("harness.records").Row, work, work, 2**30 / 1e6, baselines=baselines)
-    return [row(keys=n << 30, details={"gpus": n}) for n in numbers]
-
-
-def test_gpus_are_drawn_for_several_numbers_of_gpus(tmp_path: Path) -> None:
-    records, numbers = load("harness.records"), (1, 2, 4)
-    failed = records.Row("u64-29", "u64-29", None, verified=False, details={"gpus": 8})
-    rows = [
-        *rows_of_gpus("u32-30", numbers, baseline=2000.0),
-        *rows_of_gpus("argsort-28", numbers, baseline=None),
-        *rows_of_gpus("u64-29", (4,), baseline=1000.0),
-        failed,
-    ]
-    records.Record({"device": "NVIDIA H200, NVIDIA H200"}, {}, rows=rows).write(tmp_path / "multi_gpu.json")
-    # Each work measured on several numbers of GPUs has a panel, with the baseline if there is one.
-    panels = drawn(figures()["gpus"], tmp_path).axes
-    assert [axes.get_title("left") for axes in panels] == ["uint32, $2^{30}$", "argsort, $2^{28}$"]
-    ours, baseline = panels[0].lines
-    assert list(ours.get_xdata()) == list(numbers)
-    assert list(ours.get_ydata()) == pytest.approx(numbers)
-    assert list(baseline.get_ydata()) == pytest.approx([gpus * 2**30 / 2e9 for gpus in numbers])
-    assert len(panels[1].lines) == 1
-    assert [text.get_text() for text in panels[0].get_xticklabels()] == [str(gpus) for gpus in numbers]

@@ -22,13 +22,16 @@ def test_stale_documents_are_named(tmp_path: Path) -> None:
         shutil.copy(path, tmp_path)
     command = load("documents.__main__")
     (page := tmp_path / "page.md").write_text("<!-- table: passes -->\n1\n<!-- end of table -->\n")
-    for name, old, new in (("gpu_table", "3.3876800537109375", "3.4876800537109375"), ("soak", "25980", "1")):
+    for name, old, new in (
+        ("gpu_table", "3.3876800537109375", "3.4876800537109375"),
+        ("baselines_cpu", "Xeon", "X"),
+    ):
         path = tmp_path / f"{name}.json"
         path.write_text(path.read_text().replace(old, new) + " ")
-    assert [name for name, _ in command.stale(tmp_path, [page])] == ["soak.svg", "gpu_table.md", "page.md: passes"]
+    assert [name for name, _ in command.stale(tmp_path, [page])] == ["baselines.svg", "gpu_table.md", "page.md: passes"]
     text = run("documents", "--check", "--results", str(tmp_path), code=1)
     assert "stale: gpu_table.md" in text
-    assert "stale: soak.svg" in text
+    assert "stale: baselines.svg" in text
     run("documents", "--results", str(tmp_path))
     run("documents", "--check", "--results", str(tmp_path))
     assert "| 3.49 ms |" in (tmp_path / "gpu_table.md").read_text()

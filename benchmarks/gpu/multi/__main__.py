@@ -89,7 +89,7 @@ def measured(client: Any, name: str, options: Any, gpus: int, baseline: float | 
     except Exception as error:  # go on with the other works
         traceback.print_exc(limit=4)
         client.restart()
-        details = {"gpus": gpus, "commit": options.commit, "error": f"{type(error).__name__}: {str(error)[:200]}"}
+        details = {"GPUs": gpus, "commit": options.commit, "error": f"{type(error).__name__}: {str(error)[:200]}"}
         return Row(slug(name, gpus), name, None, verified=False, details=details)
     row.baselines = {BASELINE: baseline} if baseline else {}
     return row
@@ -117,7 +117,7 @@ def main() -> int:
                 row = measured(client, name, options, gpus, theirs.get(name))
                 rows[row.name] = row
                 print(row, flush=True)
-                ordered = sorted(rows.values(), key=lambda row: (list(WORKS).index(row.work), row.details["gpus"]))
+                ordered = sorted(rows.values(), key=lambda row: (list(WORKS).index(row.work), row.details["GPUs"]))
                 Record(machine, {"repeats": REPEATS}, rows=ordered).write(path)
     wrong = [row.name for row in rows.values() if row.ours and not row.verified]
     print("wrong results:" if wrong else "every result verified", *wrong)

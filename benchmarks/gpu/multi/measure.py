@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import time
 from collections import defaultdict
 from typing import Any
@@ -18,6 +19,7 @@ RELEASE = 0.1
 WARM_UPS = 2
 STAGES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge")
 PHASES = ("sort-gang", *STAGES, "sort", "argsort")
+PHASES_SHOWN = "phases: tasks / compute / transfer, ms"
 
 
 def begin_counting() -> None:
@@ -56,23 +58,22 @@ def phase_of(key: Any) -> str | None:
     return next((phase for phase in PHASES if prefix.startswith(phase)), None)
 
 
-def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[str, float]]:
-    """For each phase of a task stream: its tasks, and the seconds of its busiest worker."""
-    tasks: dict[str, int] = defaultdict(int)
-    busy: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
-    for task in stream:
-        name = phase_of(task["key"])
-        if name is None:
-            continue
-        tasks[name] += 1
-        for part in task["startstops"]:
-            busy[name, part["action"]][task["worker"]].append((part["start"], part["stop"]))
-    found: dict[str, dict[str, float]] = {}
-    for name in (phase for phase in PHASES if phase in tasks):
-        spent = {what: max(map(covered, busy[name, what].values()), default=0.0) for what in ("compute", "transfer")}
-        found[name] = {"tasks": tasks[name], **spent}
-    left = seconds - sum(phase["compute"] + phase["transfer"] for phase in found.values())
-    return {**found, "scheduler": {"tasks": 0, "compute": max(0.0, left), "transfer": 0.0}}
+def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, list[float]]:
+    """For each phase of a task stream: its tasks, and the milliseconds of its busiest worker; the rest is waiting."""
+    found: dict[str, list[float]] = {}
+    for name in PHASES:
+        if tasks := [task for task in stream if phase_of(task["key"]) == name]:
+            found[name] = [len(tasks), *(1e3 * busiest(tasks, action) for action in ("compute", "transfer"))]
+    left = 1e3 * seconds - sum(sum(phase[1:]) for phase in found.values())
+    return {**found, "scheduler": [0, max(0.0, left), 0.0]}
+
+
+def busiest(tasks: list[dict[str, Any]], action: str) -> float:
+    """Seconds that the busiest worker of some tasks spends on an action."""
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for task in tasks:
+        spans[task["worker"]] += [(a["start"], a["stop"]) for a in task["startstops"] if a["action"] == action]
+    return max(map(covered, spans.values()), default=0.0)
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
@@ -97,15 +98,16 @@ def run_many(data: Data, repeats: int, pause: float) -> list[float]:
 def measure(client: Any, name: str, work: Work, log2: float, library: str, commit: str) -> Row:
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
     data = Data(client, work, log2, library)
-    samples: dict[str, list[float]] = {}
-    phases: dict[str, dict[str, float]] = {}
+    details: dict[str, Any] = {"GPUs": workers}
+    seconds: list[float] = []
     if work.repeats > 1:
         run_many(data, WARM_UPS, 0)
         # The baseline runs without pauses too. After a pause processors and workers wake up more slowly.
-        samples = {"ours": run_many(data, work.repeats, 0), "after a pause": run_many(data, work.repeats, RELEASE)}
+        seconds = run_many(data, work.repeats, 0)
+        details["after a pause, ms"] = 1e3 * statistics.median(run_many(data, work.repeats, RELEASE))
         with distributed.get_task_stream(client=client) as stream:
             found, took = run_once(data)
-        phases = phases_of(stream.data, took)
+        details[PHASES_SHOWN] = phases_of(stream.data, took)
         del found
         time.sleep(RELEASE)
     # Workers that count their allocations are slower, so a run of its own tells the peak, except of a large work.
@@ -115,9 +117,6 @@ def measure(client: Any, name: str, work: Work, log2: float, library: str, commi
     verified = data.check(found)
     del found
     time.sleep(RELEASE)
-    samples = samples or {"ours": [took]}
-    details = {"gpus": workers, "data_bytes": data.row_bytes * data.total, "peak_bytes": peak, "phases": phases}
-    row = timed_row(slug(name, workers), name, samples, keys=data.total, verified=verified)
-    row.baselines.clear()  # sorts after a pause are none
-    row.details = {**details, "error": "", "commit": commit}
-    return row
+    details |= {"peak, shares of the data": peak * workers / (data.row_bytes * data.total), "commit": commit}
+    samples = {"ours": seconds or [took]}
+    return timed_row(slug(name, workers), name, samples, keys=data.total, verified=verified, details=details)

@@ -1,0 +1,90 @@
+"""A call of each public function, for suites that measure all of them. Names with a slash tell variants apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import dask.array as da
+import numpy as np
+
+import dask_gpusort
+
+#: Elements of a short lane, and largest keys that are asked for.
+LANE, MOST = 64, 10
+
+
+class Source(Protocol):
+    """What makes the inputs of calls."""
+
+    def keys(self, number: int = 0) -> da.Array:
+        """Keys, other ones for another number."""
+
+    def rows(self, parts: int) -> da.Array:
+        """Rows of 64 keys, each in some chunks."""
+
+    def in_order(self, number: int = 0) -> da.Array:
+        """Keys in order."""
+
+    def positions(self) -> da.Array:
+        """Positions among the keys."""
+
+
+#: A function, and what makes its inputs.
+Call = tuple[Callable[..., Any], Callable[[Any], Sequence[da.Array]]]
+
+
+def one(source: Source) -> Sequence[da.Array]:
+    return [source.keys()]
+
+
+def two(source: Source) -> Sequence[da.Array]:
+    return [source.keys(), source.keys(1)]
+
+
+def with_positions(source: Source) -> Sequence[da.Array]:
+    return [source.keys(), source.positions()]
+
+
+FIVE = np.linspace(0, 1, 5)
+every = {"return_index": True, "return_inverse": True, "return_counts": True}
+median = partial(dask_gpusort.quantile, q=0.5, axis=1)
+CALLS: dict[str, Call] = {
+    "sort": (dask_gpusort.sort, one),
+    "argsort": (dask_gpusort.argsort, one),
+    "sort_by_key": (dask_gpusort.sort_by_key, two),
+    "lexsort": (lambda x, y: dask_gpusort.lexsort([x, y]), two),
+    "merge_sorted": (dask_gpusort.merge_sorted, lambda source: [source.in_order(), source.in_order(1)]),
+    "is_sorted": (dask_gpusort.is_sorted, one),
+    "quantile/long-lanes": (partial(dask_gpusort.quantile, q=FIVE, strategy="samples"), one),
+    "quantile/short-lanes-in-whole-rows": (median, lambda source: [source.rows(1)]),
+    "quantile/short-lanes-in-several-chunks": (median, lambda source: [source.rows(4)]),
+    "topk": (partial(dask_gpusort.topk, k=MOST), one),
+    "argtopk": (partial(dask_gpusort.argtopk, k=MOST), one),
+    "partition": (partial(dask_gpusort.partition, kth=5), one),
+    "argpartition": (partial(dask_gpusort.argpartition, kth=5), one),
+    "rank/whole-lanes": (partial(dask_gpusort.rank, axis=1), lambda source: [source.rows(1)]),
+    "rank/a-long-lane": (dask_gpusort.rank, one),
+    "unique": (dask_gpusort.unique, one),
+    "nunique": (dask_gpusort.nunique, one),
+    "unique/counts": (partial(dask_gpusort.unique, return_counts=True), one),
+    "unique/all": (partial(dask_gpusort.unique, **every), one),
+    "union1d": (dask_gpusort.union1d, two),
+    "intersect1d": (dask_gpusort.intersect1d, two),
+    "searchsorted": (dask_gpusort.searchsorted, lambda source: [source.in_order(), source.keys(1)]),
+    "isin": (dask_gpusort.isin, two),
+    "take": (dask_gpusort.take, with_positions),
+    "put_along_axis": (lambda x, at: dask_gpusort.put_along_axis(x, at, x, 0), with_positions),
+}
+#: Functions that do the same work as one of the calls.
+ALIKE: dict[str, Call] = {
+    **{name: (getattr(dask_gpusort, name), one) for name in ("median", "nanmedian")},
+    **{name: (partial(getattr(dask_gpusort, name), q=0.5), one) for name in ("percentile", "nanpercentile")},
+    "nanquantile": (partial(dask_gpusort.nanquantile, q=0.5), one),
+    **{f"unique_{what}": (getattr(dask_gpusort, f"unique_{what}"), one) for what in ("all", "counts")},
+    **{f"unique_{what}": (getattr(dask_gpusort, f"unique_{what}"), one) for what in ("inverse", "values")},
+    "setdiff1d": (dask_gpusort.setdiff1d, two),
+    "setxor1d": (dask_gpusort.setxor1d, two),
+    "take_along_axis": (partial(dask_gpusort.take_along_axis, axis=0), with_positions),
+}
