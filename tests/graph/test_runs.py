@@ -516,6 +516,8 @@ def test_a_worker_lost_after_a_part_is_released(lost):
         futures = client.compute(list(sort().to_delayed()), retries=2)
         distributed.wait(futures)
         gangs.until(lambda: runs.left(client).keys() == {"lists"}, "the end of all runs")
+        client.compute(sort().sum()).result()
+        assert runs.left(client).keys() == {"lists"}, "runs are wanted by a list that nobody needs"
         del futures[1::2]
         addresses = sorted(client.cluster.scheduler.workers)
         client.sync(lambda: runs.lose(client.cluster.scheduler, addresses[0 if lost == "first" else -1]))
