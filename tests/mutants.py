@@ -134,7 +134,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "rank": {
         "ranks: the mean of ties": ("before + (counts + 1) / 2", "before + counts / 2"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
-        "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
     },
     "searchsorted isin": {
@@ -172,6 +171,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "sets: positions in the second": ("of_second - int(length)", "of_second"),
     },
     "api/test_ranks.py": {
+        "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
     },
     "graph/test_lookup.py": {
