@@ -25,7 +25,8 @@ PACKAGE = TESTS.parent / "dask_gpusort"
 #: Exit status of pytest where a test has failed, and where all have passed.
 FAILED, PASSED = 1, 0
 
-#: By test files, or by rows of the table of functions; by its name: a text that the package has once, and another one.
+#: By test files or tests, or by rows of the table of functions; by its name: a text that the package has once, and
+#: another one.
 MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "leaves/test_table.py": {
         "digits: a rank at the start of a digit": ('ranks, side="right") - 1', 'ranks, "left") - 1'),
@@ -57,6 +58,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "bounds: what a group keeps": ("- self.first[:, group].sum())", "- self.first[0, group])"),
         "tasks: a chunk that changed": ("if len(run) != length or", "if False and"),
         "tasks: shards are copied": ("group, copy=True)", "group, copy=False)"),
+        "frames: the shape of an empty array": ("buffers.empty(dtype, shape)", "buffers.empty(dtype, (0,))"),
     },
     "graph/test_runs.py": {
         "stores: where a slice begins": ("offset + start * row)", "offset)"),
@@ -68,6 +70,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "        except BaseException:",
         ),
         "stores: memory of a host": ("min(free, psutil", "max(free, psutil"),
+    },
+    "graph/test_runs.py::test_a_worker_lost_after_a_part_is_released": {
+        "runs: a list that nobody needs": ('if state.state != "released":', "if True:"),
+    },
+    "graph/test_runs.py::test_tasks_that_are_queued_when_runs_are_lost": {
+        "runs: a look at the queue": ("(scheduler.stimulus_queue_slots_maybe_opened,", "(dict,"),
     },
     "chunk/test_numpy_radix.py chunk/test_numpy_merge.py": {
         "radix: ties have groups": ("low |= groups << np.uint64(dropped)", "pass"),
@@ -126,7 +134,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "rank": {
         "ranks: the mean of ties": ("before + (counts + 1) / 2", "before + counts / 2"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
-        "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
     },
     "searchsorted isin": {
@@ -155,15 +162,16 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "sort": {
         "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
-        "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "api/test_sort.py": {
         "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
+        "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "intersect1d": {
         "sets: positions in the second": ("of_second - int(length)", "of_second"),
     },
     "api/test_ranks.py": {
+        "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
     },
     "graph/test_lookup.py": {
@@ -202,7 +210,7 @@ def main(words: list[str]) -> int:
 
 
 def arguments_of(tests: str) -> list[str]:
-    """Arguments of pytest for test files, or for rows of the table of functions."""
+    """Arguments of pytest for test files and tests, or for rows of the table of functions."""
     if "/" in tests:
         return [str(TESTS / test) for test in tests.split()]
     return [str(TESTS / "api" / "test_functions.py"), "-k", f"dimension and ({' or '.join(tests.split())})"]

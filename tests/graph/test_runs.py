@@ -496,12 +496,28 @@ def test_a_lost_worker(kept_in, event, where):
         assert len(client.cluster.scheduler.workers) == 4 - len(numbers)
 
 
+def lose_with_handles(scheduler, address):
+    """Lose the other worker when it alone has the handles of its runs, as the memory manager of Dask may have it."""
+    lost = [key for key, keeper in scheduler.plugins[plugins.NAME]._keepers.items() if keeper != address]
+    scheduler.request_remove_replicas(address, lost, stimulus_id="dropped")
+    return runs.lose_another(scheduler, address)
+
+
+def test_tasks_that_are_queued_when_runs_are_lost():
+    # Dask queues the lost runs, because the worker that is left has a group; then the group is cancelled.
+    with runs.cluster(2, **{"distributed.scheduler.worker-saturation": 1.0}) as client:
+        runs.call_at(client, "sort-list", (1,), lose_with_handles)
+        check(client, sort())
+
+
 @pytest.mark.parametrize("lost", ["first", "last"])
 def test_a_worker_lost_after_a_part_is_released(lost):
     with runs.cluster(3) as client:
         futures = client.compute(list(sort().to_delayed()), retries=2)
         distributed.wait(futures)
         gangs.until(lambda: runs.left(client).keys() == {"lists"}, "the end of all runs")
+        client.compute(sort().sum()).result()
+        assert runs.left(client).keys() == {"lists"}, "runs are wanted by a list that nobody needs"
         del futures[1::2]
         addresses = sorted(client.cluster.scheduler.workers)
         client.sync(lambda: runs.lose(client.cluster.scheduler, addresses[0 if lost == "first" else -1]))
