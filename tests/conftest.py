@@ -102,12 +102,15 @@ IMPORTED = ["distributed", "dask.array", "dask_gpusort", "hypothesis.extra.numpy
 @pytest.fixture(scope="module")
 def workers_fork_from_a_server() -> Iterator[None]:
     """Fork workers from a process that has imported Dask; those of scripts and examples start as Dask's own do."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
+    try:
+        from distributed.utils import get_mp_context  # not in the oldest distributed
+    except ImportError:
+        get_mp_context = None
+    if get_mp_context is None or "forkserver" not in multiprocessing.get_all_start_methods():
         yield
         return
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        # Dask sets its own list at the first call.
-        pytest.importorskip("distributed").utils.get_mp_context().set_forkserver_preload(IMPORTED)
+        get_mp_context().set_forkserver_preload(IMPORTED)  # Dask sets its own list at the first call
         yield
 
 
