@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ import dask
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from support.sorting import no_computation
 
 from dask_gpusort.chunk import numpy_ops
 
@@ -52,6 +54,11 @@ def _num_devices() -> int:
         return 0
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give files to the processes of xdist by their names: by numbers of tests, the slowest ones would come last."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     devices = _num_devices()
     for marker, least in (("gpu", 1), ("multi_gpu", 2)):
@@ -60,6 +67,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for item in items:
                 if item.get_closest_marker(marker):
                     item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what has been imported and collected out of all collections of garbage, and make these rarer."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 20)
 
 
 def _cupy_backend() -> Backend:
@@ -76,20 +90,28 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return _cupy_backend() if request.param == "cupy" else Backend("numpy", numpy_ops, np.asarray, np.asarray)
 
 
-@contextmanager
-def no_computation() -> Iterator[None]:
-    """A context in which computing any Dask collection fails."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise AssertionError("a Dask collection was computed while a graph was built")
-
-    with dask.config.set(scheduler=refuse):
-        yield
-
-
 @pytest.fixture
 def raise_if_computes() -> Callable[[], Any]:
     return no_computation
+
+
+#: What workers import, which takes longer than their start.
+IMPORTED = ["distributed", "dask.array", "dask_gpusort", "hypothesis.extra.numpy", "pytest"]
+
+
+@pytest.fixture(scope="module")
+def workers_fork_from_a_server() -> Iterator[None]:
+    """Fork workers from a process that has imported Dask; those of scripts and examples start as Dask's own do."""
+    try:
+        from distributed.utils import get_mp_context  # not in the oldest distributed
+    except ImportError:
+        get_mp_context = None
+    if get_mp_context is None or "forkserver" not in multiprocessing.get_all_start_methods():
+        yield
+        return
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(IMPORTED)  # Dask sets its own list at the first call
+        yield
 
 
 @pytest.fixture(scope="session")

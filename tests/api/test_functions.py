@@ -11,7 +11,8 @@ import math
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -19,7 +20,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from conftest import no_computation
 from dask.callbacks import Callback
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ from support import oracle
 from support import positions as at
 from support import strategies as ours
 from support.ranks import ranks_of_lanes
-from support.sorting import check_sizes, groups
+from support.sorting import check_sizes, groups, no_computation
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
@@ -519,12 +519,23 @@ def test_several_dimensions(name, data, shape):
     check(data, FUNCTIONS[name], shape)
 
 
+#: Functions that are called with each exchange of a cluster; the others draw an exchange of any scheduler.
+MOVING = ("sort", "argsort", "sort_by_key", "lexsort")
+
+
 #: Few examples, because a graph takes some tenths of a second on a cluster.
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("name", "exchange"),
+    [
+        *product(MOVING, ("runs", "tasks", "gather", "gang")),
+        *((name, None) for name in FUNCTIONS if name not in MOVING),
+    ],
+)
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), size=st.integers(20, 120))
-def test_on_a_cluster(on_cluster, name, data, size):
-    check(data, FUNCTIONS[name], (size,), scheduler=None)
+def test_on_a_cluster(on_cluster, name, exchange, data, size):
+    function = FUNCTIONS[name] if exchange is None else replace(FUNCTIONS[name], exchanges=st.just(exchange))
+    check(data, function, (size,), scheduler=None)
 
 
 @pytest.mark.parametrize("number", [0, -1])

@@ -301,15 +301,6 @@ def test_local_schedulers(scheduler, exchange):
     oracle.assert_same_bits(positions, oracle.argsort(array))
 
 
-def test_a_persisted_input_is_not_changed():
-    x = da.from_array(ours.make("i8", 300), chunks=50).persist(scheduler="synchronous")
-    before = computed(x)
-    with groups(3):
-        for exchange in ("join", "gather", "tasks"):
-            computed(dask_gpusort.sort(x, exchange=exchange))
-    oracle.assert_same_bits(computed(x), before)
-
-
 @pytest.mark.parametrize("exchange", ["join", "gather", "tasks"])
 def test_parts_of_the_output(exchange):
     array = ours.make("i8", 500)

@@ -183,10 +183,11 @@ def test_errors_are_those_of_xarray():
 def test_unregister_restores_the_functions_of_dask():
     cube = make_cube().chunk(CHUNKS)
     dask_gpusort.unregister()
-    assert not any(name.startswith(OURS) for name in task_names(cube.median("time")))
-    assert not any(name.startswith(OURS) for name in task_names(cube.quantile(0.5, "time")))
-    with pytest.raises(NotImplementedError):
-        cube.median()
+    with xr.set_options(use_numbagg=False):  # which compiles for seconds
+        assert not any(name.startswith(OURS) for name in task_names(cube.median("time")))
+        assert not any(name.startswith(OURS) for name in task_names(cube.quantile(0.5, "time")))
+        with pytest.raises(NotImplementedError):
+            cube.median()
     dask_gpusort.register()
     assert any(name.startswith(OURS) for name in task_names(cube.median()))
 

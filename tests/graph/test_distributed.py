@@ -10,8 +10,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support import oracle, runs
 from support import strategies as ours
 from support.gangs import until
@@ -30,14 +28,6 @@ _distributed = pytest.importorskip("dask_gpusort.graph._distributed")
 #: "device" has the graph of "tasks".
 EXCHANGES = ("runs", "tasks", "gather", "gang")
 ON_CLUSTER = ("auto", *EXCHANGES, "join")
-
-#: The pickles of NumPy lose the byte order of dates, and the input is sent in such pickles.
-TRAVELLING = [dtype for dtype in ours.EVERY if dtype.kind not in "mM" or dtype.isnative]
-
-#: Few examples, because a graph takes some tenths of a second on a cluster. Other files test the work on chunks.
-few = settings(
-    max_examples=8, suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
-)
 
 
 @pytest.fixture
@@ -109,39 +99,6 @@ def test_without_plugins_the_exchange_by_tasks_is_used(client):
         oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
 
 
-# All examples use the same cluster.
-@few
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@given(data=st.data())
-def test_sort_and_argsort(client, exchange, data):
-    array = data.draw(ours.arrays())
-    options = {**data.draw(ours.options(array.dtype)), "exchange": exchange}
-    chunks = data.draw(ours.chunkings(array.shape))
-    unknown = data.draw(st.booleans())
-    with groups(data.draw(st.integers(1, 6))):
-        x = ours.dask_array(array, chunks, unknown=unknown)
-        found = dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options)
-        got, positions = dask.compute(*found)
-    wanted = oracle.argsort(array, descending=options["descending"])
-    oracle.assert_same_bits(positions, wanted)
-    oracle.assert_same_bits(got, array[wanted])
-
-
-@few
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@given(data=st.data())
-def test_values(client, exchange, data):
-    keys = data.draw(ours.arrays(dtypes=["i4", "f4", "S5", "c16", "M8[ns]"]))
-    dtype = data.draw(st.sampled_from(TRAVELLING))
-    values = ours.make(dtype, len(keys)), np.arange(3 * len(keys)).reshape(-1, 3)
-    with groups(data.draw(st.integers(1, 6))):
-        arrays = [ours.dask_array(array, data.draw(ours.chunkings(array.shape))) for array in (keys, *values)]
-        got = dask.compute(*dask_gpusort.sort_by_key(*arrays, exchange=exchange))
-    positions = oracle.argsort(keys)
-    for one, array in zip(got, (keys, *values), strict=True):
-        oracle.assert_same_bits(one, array[positions])
-
-
 @pytest.mark.parametrize(
     ("dtype", "exchange"), grid([dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ON_CLUSTER)
 )
@@ -197,19 +154,6 @@ def noted(ran, step):
     return note
 
 
-@few
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@given(data=st.data())
-def test_several_keys(client, exchange, data):
-    keys = data.draw(ours.several())
-    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
-    chunks = data.draw(ours.chunkings(keys[0].shape))
-    with groups(data.draw(st.integers(1, 6))):
-        arrays = [ours.dask_array(key, chunks) for key in keys]
-        got = dask_gpusort.lexsort(arrays, descending=directions, exchange=exchange).compute()
-    np.testing.assert_array_equal(got, oracle.lexsort(keys, descending=directions))
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_less_on_a_cluster(client, exchange):
     array = ours.make("i4", 3000)
@@ -224,8 +168,7 @@ def test_less_on_a_cluster(client, exchange):
         assert dask_gpusort.is_sorted(merged, key=lambda block: block % 100).compute()
 
 
-@pytest.mark.parametrize("exchange", ON_CLUSTER)
-@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize(("exchange", "axis"), grid(ON_CLUSTER, [0, 1, None]))
 def test_several_dimensions(client, exchange, axis):
     array = ours.make("f4", 96, "special").reshape(8, 12)
     for limit in ("128MiB", "8B"):
@@ -235,8 +178,7 @@ def test_several_dimensions(client, exchange, axis):
             oracle.assert_same_bits(found.compute(), oracle.sort(array, axis))
 
 
-@pytest.mark.parametrize("fuse", [False, True])
-@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize(("exchange", "fuse"), grid(EXCHANGES, [False, True]))
 def test_sorts_in_a_larger_graph(client, exchange, fuse):
     arrays = [ours.make("i8", 1000, seed=seed) for seed in (1, 2)]
     first, second = map(np.sort, arrays)

@@ -82,7 +82,8 @@ def test_gangs_need_a_cluster():
         gang_sort(da.zeros(100, chunks=10))
 
 
-def test_a_cluster_without_the_coordinator_says_so(client):
+def test_a_cluster_without_the_coordinator_says_so(client, monkeypatch):
+    monkeypatch.setattr("dask_gpusort.graph._distributed.INSTALL_SECONDS", 0)
     with gangs.cluster(2, processes=False) as other:
         found = gang_sort(da.from_array(ARRAY, chunks=10_000))
         with pytest.raises(RuntimeError, match="lacks the plugin 'gpusort-gang'.*exchange='tasks'"):
@@ -255,6 +256,8 @@ def patch_exchange(client, replace):
         comms = communicator.WorkerComms
         comms.original = comms.exchange
         comms.exchange = replace(comms.exchange)
+        # The state of gangs is empty when the last fetch of an attempt that was given up is answered.
+        communicator.WAIT_SECONDS = 0.2
 
     def undo():
         comms = communicator.WorkerComms

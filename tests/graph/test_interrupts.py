@@ -19,7 +19,7 @@ IGNORE = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 def slow(part, flag):
     open(flag, "w").close()
-    time.sleep(0.5)
+    time.sleep(0.2)
     return part
 
 def interrupt(exchange, number):
@@ -44,8 +44,8 @@ if __name__ == "__main__":
     if kind == "threads":
         work(exchanges)
     else:
-        if kind == "terminal":
-            dask.config.set({"distributed.worker.preload": [IGNORE]})
+        # A terminal interrupts the workers of a LocalCluster too, a notebook its kernel alone.
+        dask.config.set({"distributed.worker.preload": [IGNORE]})
         with distributed.LocalCluster(**OPTIONS) as cluster, distributed.Client(cluster) as client:
             pids = client.run(os.getpid)
             work(exchanges)
@@ -58,18 +58,18 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(
-    ("kind", "exchanges"),
-    [("threads", ["gather", "join"]), ("notebook", ["runs", "tasks", "gang"]), ("terminal", ["runs"])],
+    ("kind", "exchanges", "terminal"),
+    [("threads", ["gather", "join"], ()), ("cluster", ["runs", "tasks", "gang", "runs"], (3,))],
+    ids=["threads", "cluster"],
 )
-def test_the_interpreter_sorts_again_after_an_interrupt(tmp_path, kind, exchanges):
+def test_the_interpreter_sorts_again_after_an_interrupt(tmp_path, kind, exchanges, terminal):
     process = start_script(tmp_path, SCRIPT, kind, *exchanges)
     try:
         for number in range(len(exchanges)):
             flag = tmp_path / f"begun-{number}"
             until(lambda flag=flag: flag.exists() or process.poll() is not None, "a task that has begun")
             if process.poll() is None:
-                # A terminal interrupts the workers of a LocalCluster too, a notebook its kernel alone.
-                (os.killpg if kind == "terminal" else os.kill)(process.pid, signal.SIGINT)
+                (os.killpg if number in terminal else os.kill)(process.pid, signal.SIGINT)
     finally:
         output = end_script(process)
     assert output.count("interrupted") == len(exchanges)

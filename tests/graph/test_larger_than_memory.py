@@ -16,13 +16,13 @@ zarr = pytest.importorskip("zarr")
 
 MIB = 1 << 20
 
-#: Python, NumPy and Dask alone need some 170 MiB, 70 of them for xarray and pandas, which Dask imports where they are
-#: installed. So a worker with a lower limit would be paused.
-WORKER_MEMORY = 472 * MIB
+#: Python, NumPy and Dask alone need some 140 MiB, half of them for xarray and pandas, which Dask imports where they are
+#: installed. So a worker with a much lower limit would be paused.
+WORKER_MEMORY = 300 * MIB
 WORKERS = 2
 CHUNK_KEYS = MIB
 #: Chunks of the keys that are sorted, and of each array of a read.
-SORTED_CHUNKS, READ_CHUNKS = 122, 64
+SORTED_CHUNKS, READ_CHUNKS = 77, 39
 
 
 def chunk_of_keys(number):
@@ -42,7 +42,7 @@ def element(positions):
 
 
 def index(positions):
-    """A permutation: the multiplier is odd, and the size a power of two."""
+    """A permutation: the multiplier is a prime that does not divide the size."""
     return (positions * 1000003 + 12345) % (CHUNK_KEYS * READ_CHUNKS)
 
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
+from support.marks import grid
 from support.sorting import computed, groups
 
 import dask_gpusort
@@ -187,8 +188,7 @@ CALLS = {
 
 
 @ON_GRAPHS
-@pytest.mark.parametrize("exchange", ["tasks", "auto"])
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("name", "exchange"), grid(list(CALLS), ["tasks", "auto"]))
 def test_pickled_tasks_grow_with_the_chunks_alone(name, exchange):
     sent = []
     for chunks in (100, 200):

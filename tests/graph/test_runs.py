@@ -357,7 +357,7 @@ def test_calls(on_cluster, kept_in, monkeypatch, name, where):
     runs.check_nothing_is_left(on_cluster)
 
 
-DISTINCT = np.random.default_rng(1).permutation(40_000)
+DISTINCT = np.random.default_rng(1).permutation(120_000)
 #: What is called with keys that all differ.
 STREAMS = {
     "unique": lambda x: [dask_gpusort.unique(x)],
@@ -380,8 +380,8 @@ def test_no_stage_holds_all_keys(kept_in, monkeypatch):
     kept_in("files")
     monkeypatch.setattr(search, "is_small", lambda *_: False)
     monkeypatch.setattr(search, "KEPT_SHARE", 0.0)
-    x = da.from_array(DISTINCT, chunks=1000).map_blocks(np.copy, meta=DISTINCT[:0])
-    with runs.cluster(2) as client, groups(40):
+    x = da.from_array(DISTINCT, chunks=10_000).map_blocks(np.copy, meta=DISTINCT[:0])
+    with runs.cluster(2) as client, groups(12):
         for name, function in STREAMS.items():
             with runs.watched(client) as held:
                 dask.compute([one.sum() for one in function(x)])

@@ -1,4 +1,4 @@
-"""Each example runs at a small size, as a user would run it."""
+"""Each example runs at a small size, most of them as a user would run it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -46,6 +47,25 @@ def load_example(name: str) -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(params=["here", pytest.param("alone", marks=pytest.mark.thorough)])
+def run(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    workers_fork_from_a_server: None,
+) -> Any:
+    """Runs an example in this process, which has imported most of what it needs, or in one of its own."""
+
+    def run_here(name: str, *arguments: str) -> str:
+        example = load_example(name.removesuffix(".py"))
+        cloudpickle.register_pickle_by_value(example)  # workers cannot import it
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        assert not example.main()
+        return capsys.readouterr().out
+
+    return run_here if request.param == "here" else run_example
 
 
 @pytest.fixture(scope="module")
@@ -147,11 +167,11 @@ def test_larger_than_memory_checks_the_disk_space(
         larger.check_disk(tmp_path, 1_000_000)
 
 
-def test_monthly_median(tmp_path: Path) -> None:
+def test_monthly_median(run: Any, tmp_path: Path) -> None:
     picture = tmp_path / "maps.png"
     arrays = tmp_path / "arrays"
     size = ("--gib", "0.002", "--years", "2", "--days", "20", "--pixels", "20")
-    output = run_example("monthly_median.py", *size, "--picture", str(picture), "--directory", str(arrays))
+    output = run("monthly_median.py", *size, "--picture", str(picture), "--directory", str(arrays))
     assert "verified" in output
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert list(arrays.iterdir()) == []

@@ -83,7 +83,7 @@ def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_of_a_gang_is_printed() -> None:
-    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1 GiB", "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster):
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1 GiB", "processes": False}
+    with LocalCluster(**options, dashboard_address=None) as cluster, Client(cluster):
         x = da.random.default_rng(0).random(10_000_000, chunks=500_000)
         assert [dask_gpusort.explain(x, exchange="gang")] == printed("A gang")

@@ -45,7 +45,8 @@ def two_processes(**config: Any) -> Iterator[Any]:
         "distributed.scheduler.allowed-failures": 10,
         "distributed.comm.retry.count": 0,
         "distributed.deploy.lost-worker-timeout": "120s",
-        "distributed.comm.timeouts.connect": "20s",
+        # A worker tries for as long to fetch from one that is lost, before it computes what that had.
+        "distributed.comm.timeouts.connect": "5s",
         **config,
     }
     with (

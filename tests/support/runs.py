@@ -21,7 +21,7 @@ def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
     config = {
         "distributed.scheduler.allowed-failures": 10,
         # A worker tries for as long to fetch from one that is lost, before it computes what that had.
-        "distributed.comm.timeouts.connect": "5s",
+        "distributed.comm.timeouts.connect": "2s",
         "optimization.fuse.active": False,
         **config,
     }

@@ -23,6 +23,17 @@ def groups(count, table=(counting.FAN_IN, counting.TABLE_BYTES)):
         yield
 
 
+@contextmanager
+def no_computation():
+    """A context in which computing any Dask collection fails."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a Dask collection was computed while a graph was built")
+
+    with dask.config.set(scheduler=refuse):
+        yield
+
+
 def computed(darr):
     return darr.compute(scheduler="synchronous")
 

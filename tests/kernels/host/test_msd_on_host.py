@@ -23,12 +23,13 @@ def calls():
     """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_blocks(patch)
-        for dtype in ("i2", "i4", "i8", "u8", "M8[s]"):
+        for dtype in ("i8", "u8", "M8[s]", "f8"):
             yield from sorts_of(dtype)
         for dtype in ("i8", "u8", "M8[s]"):
             yield lambda empty, dtype=dtype: kernels.sorted_codes(empty(TWO_LEVELS, dtype))
             yield lambda empty, dtype=dtype: kernels.encode(empty(9, dtype))
-        yield lambda empty: sample_splitters(empty(1 << 21, "u4"))
+        for dtype in ("u4", "f4"):
+            yield lambda empty, dtype=dtype: sample_splitters(empty(1 << 21, dtype))
         use_three_levels(patch)
         for dtype in ("i4", "f8"):
             yield from sorts_of(dtype)

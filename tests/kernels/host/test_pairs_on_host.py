@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support import oracle
 from support.host_kernels import LSD_TILE, TWO_LEVELS, bits_of_keys, use_small_blocks
+from support.marks import grid
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
@@ -17,18 +18,19 @@ from dask_gpusort.kernels.msd import early_values, partition
 from dask_gpusort.kernels.msd.partition import StablePartition
 from dask_gpusort.kernels.policy import tuning
 
+#: Keys and directions of the default run.
+DIAGONAL = ("u1", False), ("f4", True), ("c8", False)
+
 
 def calls():
-    """Kernel calls of the tests, so that their kernels are compiled together."""
+    """Kernel calls of the default run's tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
-        for dtype in ("u1", "f4", "c8"):
-            for descending in (False, True):
-                yield from sorts_of_many(dtype, descending)
+        for dtype, descending in DIAGONAL:
+            yield from sorts_of_many(dtype, descending)
         patch.setattr(pairs, "INDEX_LIMIT", 4000)
         patch.setattr(pairs, "PART_KEYS", 1500)
-        for dtype in ("u1", "f4", "c8"):
-            for descending in (False, True):
-                yield from sorts_of_many(dtype, descending)
+        for dtype, descending in DIAGONAL:
+            yield from sorts_of_many(dtype, descending)
     with pytest.MonkeyPatch.context() as patch:
         use_small_blocks(patch)
         patch.setattr(tuning, "LSD_PAIRS", 1)
@@ -39,14 +41,12 @@ def calls():
         for dtype in ("i4", "f4", "i8"):
             yield lambda empty, dtype=dtype: kernels.argsort(empty(TWO_LEVELS, dtype))
         patch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
-        for dtype in ("u4", "f8"):
-            for values in ("u1", "u2", "f4", "i8", "c16"):
-                yield from pairs_of(dtype, values)
+        for dtype, values in zip(("u4", "f8", "u4", "f8", "u4"), ("u1", "u2", "f4", "i8", "c16"), strict=True):
+            yield from pairs_of(dtype, values)
         for dtype in ("i4", "f4", "i8", "u8"):
             yield from pairs_of(dtype, "i8")
-        for dtype in ("f4", "f8", "c8", "M8[ns]"):
-            for descending in (False, True):
-                yield from pairs_of(dtype, "u4", descending=descending)
+        for number, dtype in enumerate(("f4", "f8", "c8", "M8[ns]")):
+            yield from pairs_of(dtype, "u4", descending=number % 2 > 0)
 
 
 def sorts_of_many(dtype, descending):
@@ -61,8 +61,7 @@ def pairs_of(dtype, values, n=TWO_LEVELS, **options):
     yield lambda empty: kernels.sort_pairs(empty(n, dtype), empty(n, values), **options)
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
+@pytest.mark.parametrize(("dtype", "descending"), grid(["u1", "f4", "c8"], [False, True]))
 def test_more_keys_than_32_bit_positions(device, monkeypatch, dtype, descending):
     """The keys are sorted in parts that are merged; the result is that of one sort."""
     some = [0, 1, 7, 9, 255] if dtype == "u1" else [0.0, -0.0, np.nan, -np.nan, 1, 2.5, -3, np.inf]
@@ -172,8 +171,7 @@ def test_first_level_of_early_values(device, monkeypatch, dtype, extra):
         greatest = int(codes[begin:end].max(initial=greatest))
 
 
-@pytest.mark.parametrize("width", VALUES)
-@pytest.mark.parametrize("dtype", ["u4", "f8"])
+@pytest.mark.parametrize(("dtype", "width"), grid(["u4", "f8"], list(VALUES)))
 def test_early_values_of_any_width(device, early_outcomes, dtype, width):
     rng = np.random.default_rng(width)
     for value_dtype, row in VALUES[width]:
@@ -199,8 +197,7 @@ def test_early_values_of_any_distribution(device, early_outcomes, dtype, kind):
     assert all(early_outcomes) or kind != "random"
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "M8[ns]"])
+@pytest.mark.parametrize(("dtype", "descending"), grid(["f4", "f8", "c8", "M8[ns]"], [False, True]))
 def test_early_values_keep_the_bits_of_tied_keys(device, early_outcomes, dtype, descending):
     rng = np.random.default_rng(13)
     if dtype == "M8[ns]":
