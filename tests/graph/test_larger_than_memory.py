@@ -18,11 +18,11 @@ MIB = 1 << 20
 
 #: Python, NumPy and Dask alone need some 140 MiB, half of them for xarray and pandas, which Dask imports where they are
 #: installed. So a worker with a much lower limit would be paused.
-WORKER_MEMORY = 300 * MIB
+WORKER_MEMORY = 340 * MIB
 WORKERS = 2
 CHUNK_KEYS = MIB
 #: Chunks of the keys that are sorted, and of each array of a read.
-SORTED_CHUNKS, READ_CHUNKS = 77, 39
+SORTED_CHUNKS, READ_CHUNKS = 88, 45
 
 
 def chunk_of_keys(number):
