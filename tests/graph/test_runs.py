@@ -380,8 +380,8 @@ def test_no_stage_holds_all_keys(kept_in, monkeypatch):
     kept_in("files")
     monkeypatch.setattr(search, "is_small", lambda *_: False)
     monkeypatch.setattr(search, "KEPT_SHARE", 0.0)
-    x = da.from_array(DISTINCT, chunks=10_000).map_blocks(np.copy, meta=DISTINCT[:0])
-    with runs.cluster(2) as client, groups(12):
+    x = da.from_array(DISTINCT, chunks=5_000).map_blocks(np.copy, meta=DISTINCT[:0])
+    with runs.cluster(2) as client, groups(24):
         for name, function in STREAMS.items():
             with runs.watched(client) as held:
                 dask.compute([one.sum() for one in function(x)])
