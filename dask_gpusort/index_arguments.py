@@ -90,7 +90,7 @@ def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int)
         )
     found = tuple(own if dim != axis and other == 1 else other for dim, (own, other) in pairs)
     if shape[axis] == 0 and math.prod(found) > 0:
-        raise IndexError(f"indices are out of bounds for axis {axis} with size 0: give none")
+        raise IndexError(f"indices are out of bounds for axis {axis} with size 0: give indices without elements")
     return found
 
 

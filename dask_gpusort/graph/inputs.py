@@ -161,20 +161,21 @@ def _blocks_in_a_row(array: Any) -> Any:
     """An array whose axes but the last are in chunks of one element, as one dimension: blocks only move."""
     if array.ndim == 1:
         return array
-    if array.size > 1 and not da.array_expr_enabled():
-        return array.reshape(-1)
-    # With query planning arrays have no reshape; Dask's of one element fails on empty chunks.
-    return da.concatenate([_blocks_in_a_row(array[index]) for index in range(array.shape[0])])
+    if da.array_expr_enabled():  # such arrays have no reshape
+        return da.concatenate([_blocks_in_a_row(array[index]) for index in range(array.shape[0])])
+    return _reshape(array, (-1,))
+
+
+def _reshape(array: Any, shape: tuple[int, ...]) -> Any:
+    """Reshape an array that has elements; where it has one, Dask's own reshape fails on empty chunks."""
+    return (array if array.size > 1 else array.rechunk(-1)).reshape(shape)
 
 
 def shaped_as(found: Any, array: Any) -> Any:
     """Give elements in C order the shape and the chunks of an array."""
     if math.isnan(array.size):
         return found
-    if found.ndim != array.ndim:
-        # Dask's reshape of one element fails on empty chunks.
-        found = (found if found.size > 1 else found.rechunk(-1)).reshape(array.shape)
-    return found.rechunk(array.chunks)
+    return (found if found.ndim == array.ndim else _reshape(found, array.shape)).rechunk(array.chunks)
 
 
 def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:

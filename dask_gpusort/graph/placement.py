@@ -59,10 +59,10 @@ class Placement:
             on = state.processing_on
             if on is not None and on.address != self._placed.get(state.key) and state not in on.executing:
                 found[state.key] = "released"  # Dask lets it wait for a worker again
-        transition(self.scheduler, found, "gpusort-placed")
+        make_transitions(self.scheduler, found, "gpusort-placed")
 
 
-def transition(scheduler: Any, found: dict[Key, str], cause: str) -> None:
+def make_transitions(scheduler: Any, found: dict[Key, str], cause: str) -> None:
     """Bring tasks into other states."""
     scheduler.transitions(found, stimulus_id=cause)
     # Tasks that these cancel leave workers idle, but Dask looks at its queue only when a task ends.

@@ -96,7 +96,7 @@ SOURCES = {
     "data beside": lambda x: x + da.from_array(np.arange(x.size), chunks=CHUNK),
 }
 #: Share of the source that may be alive: an edge of a chunk keeps all of it.
-MOST_ALIVE = {"overlap": 0.65}
+MOST_ALIVE = {"overlap": 0.55}
 #: Those of which several chunks are made from one.
 SHARED = ("rechunk", "overlap", "positions")
 #: Those that keep all chunks between their own tasks. So what a pass takes is not bounded.
@@ -111,10 +111,10 @@ GATHERED = {
 
 
 def peak_of(array):
-    """What computing an array gives, and takes in bytes."""
+    """What computing an array gives, and takes in bytes: in one thread, where they do not depend on the machine."""
     tracemalloc.start()
     try:
-        return array.compute(scheduler="threads", num_workers=2), tracemalloc.get_traced_memory()[1]
+        return array.compute(scheduler="synchronous"), tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
@@ -139,10 +139,7 @@ def test_a_source_that_is_read_again_is_not_kept(name, statistic):
     counts = Counter(made.values())
     whole = computed(array)
     np.testing.assert_array_equal(result, np.median(whole) if statistic == "median" else np.quantile(whole, [0.1, 0.9]))
-    limit = MOST_ALIVE.get(name, 0.45) * array.nbytes
-    if peak >= limit:  # one of the threads may have waited for a processor while the other one made chunks
-        peak = peak_of(found)[1]
-    assert peak < limit
+    assert peak < MOST_ALIVE.get(name, 0.4) * array.nbytes
     assert counts == {2: CHUNKS} or (name in ("stack", "other chunks", "overlap") and set(counts) <= {2, 4})
     size, unit = re.search(r"peak +([\d.]+) (KiB|MiB)", plan).groups()
     assert peak < 4 * float(size) * {"KiB": 2**10, "MiB": 2**20}[unit]

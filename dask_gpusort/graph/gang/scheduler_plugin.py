@@ -18,7 +18,7 @@ from .._distributed import (
     register_once,
     to_serialize,
 )
-from ..placement import changes_status, gpu_workers, transition
+from ..placement import changes_status, gpu_workers, make_transitions
 from .assignment import Assignment
 from .coordinator import PROGRESS, Attempt, Gang, Gangs, Member, Message
 from .member import EXCHANGED, NAME, READY, GangSpec, GangWorkerPlugin
@@ -245,7 +245,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         again |= {state.key: "released" for state in missing if state.state == "memory"}
         if again:
             self.scheduler.client_desires_keys(keys=list(again), client=CLIENT)
-            transition(self.scheduler, again, f"gang-again-{token}")
+            make_transitions(self.scheduler, again, f"gang-again-{token}")
         self._look_later(token)
 
     def _look_later(self, token: str) -> None:
@@ -263,7 +263,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         missing = [self.scheduler.tasks[key] for rank, key in self._keys[token].items() if rank not in gang.ready]
         queued = [state for state in missing if self._waits_for_paused(state, gang)]
         moved = self.assignment.move(queued)
-        transition(self.scheduler, {state.key: "released" for state in moved}, f"gang-moved-{token}")
+        make_transitions(self.scheduler, {state.key: "released" for state in moved}, f"gang-moved-{token}")
         if gang.ready:
             self._check_paces([state for state in missing if state not in moved], gang)
             self._check_soon(token)

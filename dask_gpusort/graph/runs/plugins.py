@@ -25,7 +25,7 @@ from .._distributed import (
     register_once,
     wall_time,
 )
-from ..placement import transition
+from ..placement import make_transitions
 from .store import Store, capacity_of
 
 NAME = "gpusort-runs"
@@ -109,7 +109,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         lost = {key for key, keeper in self._keepers.items() if keeper == worker}
         lists = {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)}
         again: dict[Key, str] = {key: "released" for key in (*lost, *lists) if scheduler.tasks[key].state == "memory"}
-        transition(scheduler, again, f"{NAME}-lost")
+        make_transitions(scheduler, again, f"{NAME}-lost")
         for key in lost:
             self._keepers.pop(key, None)
 

@@ -311,13 +311,16 @@ def _flat(array: Any) -> Any:
 def to_records(block: Any, dtype: np.dtype[Any]) -> Any:
     """Task: the subarrays of one chunk along its first axis, as records."""
     checked_chunk(block, dtype["f0"])
+    if block.size == 0:  # subarrays without elements are equal
+        return np.zeros(len(block), dtype)
     flat = np.ascontiguousarray(block.astype(dtype["f0"], copy=False)).reshape(-1)
     return flat.view(dtype)
 
 
 def from_records(block: Any, shape: tuple[int, ...]) -> Any:
     """Task: records as subarrays of a shape."""
-    return block.view(block.dtype["f0"]).reshape(len(block), *shape)
+    fields = block.view(block.dtype["f0"]).reshape(len(block), len(block.dtype))
+    return fields[:, : math.prod(shape)].reshape(len(block), *shape)
 
 
 def as_records(array: Any, axis: int) -> tuple[Any, Any]:
@@ -329,13 +332,12 @@ def as_records(array: Any, axis: int) -> tuple[Any, Any]:
         )
     moved = array.transpose(_axis_first(array, axis))
     shape = moved.shape[1:]
-    if any(map(math.isnan, shape)) or 0 in shape:
+    if any(map(math.isnan, shape)):
         raise ValueError(
-            f"a has subarrays of shape {shape} along axis {axis}: give no empty axis, and of unknown "
-            "sizes call a.compute_chunk_sizes() first"
+            f"a has subarrays of unknown shape {shape} along axis {axis}: call a.compute_chunk_sizes() first"
         )
     whole = rechunk(moved, dict.fromkeys(range(1, moved.ndim), -1))
-    dtype = np.dtype([(f"f{number}", array.dtype) for number in range(math.prod(shape))])
+    dtype = np.dtype([(f"f{number}", array.dtype) for number in range(max(1, math.prod(shape)))])
     records = whole.map_blocks(
         to_records,
         dtype,
