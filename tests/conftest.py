@@ -31,6 +31,10 @@ settings.register_profile("mutants", settings.get_profile("ci"), phases=[Phase.e
 settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# In Python 3.11 Dask's profiler and a thread that starts may wait for each other (see the guide's troubleshooting).
+os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
+dask.config.refresh()
+
 
 @dataclass(frozen=True)
 class Backend:
