@@ -82,7 +82,7 @@ def test_a_quick_run_has_the_stored_rows(name: str, tmp_path: Path, monkeypatch:
 @pytest.mark.thorough
 def test_baselines_sort_the_same_keys(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
-    run("baselines", "--quick", "--output", str(tmp_path))
+    run("cpu.baselines", "--quick", "--output", str(tmp_path))
     lines = record(tmp_path / "baselines_cpu.json").lines("baselines")
     assert {"dask_gpusort", "numpy.sort", "dask.dataframe"} <= lines.keys()
     assert all([point.x for point in line] == [1_000, 10_000] for line in lines.values())

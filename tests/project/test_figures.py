@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.machinery
 import itertools
 import sys
 from functools import partial
@@ -162,78 +162,40 @@ def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.Monkey
     assert len(rows) == len(stored) - 2 * (7 if script == "table" else 5)
 
 
-def test_algorithms_are_verified_and_slow_ones_skip_larger_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "benchmarks.gpu.algorithms", raising=False)
-    script, table = load("gpu.algorithms"), SimpleNamespace(cub=SimpleNamespace(keys=lambda _: 2.0))
+def number_sorted(keys: np.ndarray, out: Any = None, **_: Any) -> np.ndarray:
+    found = np.sort(keys)
+    if out is not None:
+        out[:] = found
+    return found
 
-    def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
-        out[:] = np.sort(keys)
 
-    monkeypatch.setattr(script, "SORTS", {"ours": sort, "cupy.sort": script.by_cupy})
-    monkeypatch.setattr(script, "SIZES_LOG2", range(4, 8, 2))
-    monkeypatch.setattr(script, "random_keys", whole_numbers)
-    assert {(point.series, point.x) for point in script.algorithm_points(table, 0)} == {
-        (name, n) for name in ("ours", "cupy.sort", "CUB") for n in (16, 64)
+@pytest.mark.parametrize(("script", "series"), [("algorithms", {"ours", "cupy.sort"}), ("baselines", None)])
+def test_sorts_are_verified_and_slow_ones_skip_larger_sizes(
+    device: Any, monkeypatch: pytest.MonkeyPatch, script: str, series: Any
+) -> None:
+    for name in ("algorithms", "baselines"):
+        monkeypatch.delitem(sys.modules, f"benchmarks.gpu.{name}", raising=False)
+    tensors = SimpleNamespace(from_dlpack=lambda keys: keys, sort=lambda keys: SimpleNamespace(values=np.sort(keys)))
+    tensors.__spec__ = importlib.machinery.ModuleSpec("torch", None)
+    monkeypatch.setitem(sys.modules, "torch", tensors)
+    monkeypatch.setattr(device.kernels, "sort_keys", number_sorted)
+    algorithms, module = load("gpu.algorithms"), load(f"gpu.{script}")
+    table = SimpleNamespace(cub=SimpleNamespace(keys=lambda _: 2.0))
+    monkeypatch.setattr(algorithms, "random_keys", whole_numbers)
+    monkeypatch.setattr(module, "SIZES", [16, 64])
+    if series:
+        monkeypatch.setattr(module, "SORTS", {"ours": number_sorted, "cupy.sort": module.SORTS["cupy.sort"]})
+    else:
+        monkeypatch.setattr(module, "CHUNK_KEYS", 20)
+        series = {line for line in figures()["gpu_baselines"].lines if line != "CUB"}
+    assert {(point.series, point.x) for point in module.points(table, 0)} == {
+        (name, n) for name in (*series, "CUB") for n in (16, 64)
     }
     monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
-    assert {point.x for point in script.algorithm_points(table, 0) if point.series != "CUB"} == {16}
-    monkeypatch.setitem(script.SORTS, "ours", lambda keys, out: None)
-    with pytest.raises(AssertionError, match="ours, 16: the result is not the sorted keys"):
-        list(script.algorithm_points(table, 0))
-
-
-ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", "torch.sort", "CUB")
-
-
-@pytest.fixture
-def libraries(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The libraries as on a machine with a GPU. All of them call NumPy's sort."""
-    module = load("baselines.libraries")
-    tensor = SimpleNamespace(
-        from_dlpack=lambda keys: keys, sort=lambda keys: SimpleNamespace(values=np.sort(keys), indices=None)
-    )
-    monkeypatch.setitem(sys.modules, "torch", tensor)
-
-    class Cub:
-        def __init__(self, library: Path) -> None:
-            assert library == module.CUB_LIBRARY
-
-        def call(self, name: str, keys: np.ndarray, found: np.ndarray) -> float:
-            assert name == "cub_keys_int64"
-            found[:] = np.sort(keys)
-            return 2.0
-
-    monkeypatch.setattr(sys.modules["benchmarks.baselines.cub"], "Cub", Cub)
-    monkeypatch.setattr(device.kernels, "sort_keys", np.sort)
-    monkeypatch.setattr(module, "devices", lambda: ("NVIDIA H200",))
-    monkeypatch.setattr(module.Library, "missing", lambda self: "")
-    monkeypatch.setattr(module, "DEVICE_CHUNK_KEYS", 300)
-    return module
-
-
-@pytest.mark.parametrize("name", ON_DEVICE)
-def test_a_wrong_result_of_a_library_on_a_gpu_is_detected(
-    libraries: Any, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    seconds_here = libraries.seconds_here
-    assert seconds_here(libraries.LIBRARIES[name].sorting, 1_000) > 0
-    swapped = np.arange(1_000)
-    swapped[[0, 1]] = [1, 0]
-    sort = np.sort
-    if name == "dask_gpusort, CuPy chunks":
-        monkeypatch.setattr(libraries, "chunked", lambda keys, _: libraries.da.from_array(keys[:-1], chunks=300))
-    else:
-        monkeypatch.setattr(libraries.np, "sort", lambda keys: sort(keys)[swapped])
-        if name == "dask_gpusort, kernels":
-            monkeypatch.setattr(importlib.import_module("dask_gpusort.kernels"), "sort_keys", np.sort)
-    with pytest.raises(AssertionError, match="not in order|does not hold"):
-        seconds_here(libraries.LIBRARIES[name].sorting, 1_000)
-
-
-def test_keys_on_host_and_device_are_equal(libraries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CACHED_KEYS", "PIECE_KEYS"):
-        monkeypatch.setattr(libraries, name, 300 if name == "PIECE_KEYS" else 64)
-    here, there = libraries.make_keys(1_000), libraries.make_keys(1_000, FakeCupy())
-    np.testing.assert_array_equal(here, there)
-    # The first numbers of splitmix64 from state 0, shifted right by one bit.
-    assert (here[:2] == [0xE220A8397B1DCDAF >> 1, 0x6E789E6AA1B965F4 >> 1]).all()
+    assert {point.x for point in module.points(table, 0) if point.series != "CUB"} == {16}
+    for name, sort in list(module.SORTS.items()):
+        for wrong in (lambda keys, out: None, lambda keys, out: sort(keys, out)[::-1]):  # noqa: B023 - called at once
+            monkeypatch.setitem(module.SORTS, name, wrong)
+            with pytest.raises(AssertionError, match=f"{name}, 16: the result is not"):
+                list(module.points(table, 0))
+            monkeypatch.setitem(module.SORTS, name, sort)
