@@ -173,9 +173,9 @@ MULTI_GPU = """
 #: Headline numbers of the README. A line is a label, a stored file, a row of it, and the baselines that it shows.
 HEADLINES = """
 51.2M int64 in 64 chunks, two threads of a Xeon | core_cpu | sort | `numpy.sort` on one thread
-2 GiB of int64 from Zarr to Zarr, two workers of 512 MiB on an EPYC | larger_than_memory_cpu | sort-int64 | DuckDB; copy
-8 GiB of int64 from Zarr to Zarr, four workers of 1 GiB on a Xeon | larger_than_memory_many_cores | sort-int64 | DuckDB; copy
-five exact quantiles of 51.2M float64, two threads of an EPYC; da.percentile approximates | order_statistics_cpu | quantiles | da.percentile
+2 GiB of int64 from Zarr to Zarr, two workers of 512 MiB | larger_than_memory_cpu | sort-int64 | DuckDB; copy
+8 GiB of int64 from Zarr to Zarr, four workers of 1 GiB | larger_than_memory_many_cores | sort-int64 | DuckDB; copy
+five quantiles of 51.2M float64; da.percentile approximates | order_statistics_cpu | quantiles | da.percentile
 xarray's median over time of (730, 300, 400) float32, after `register()` | order_statistics_cpu | median/73 | xarray
 `unique` of 12.8M distinct int64 in 16 chunks, two threads of an EPYC | sorted_order_cpu | unique | da.unique
 2^28 int64 in 64 chunks, 16 threads of a Xeon; NumPy: one thread | cores_cpu | sort-int64/16 | NumPy; Polars

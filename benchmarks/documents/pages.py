@@ -64,8 +64,8 @@ FILES: Mapping[str, Result] = {
         "gpu.multi",
         "Medians of 7 warm runs, one right after another, wall time from the call to the last chunk; then the same "
         "after a pause of 0.1 s. Rows without the second figure are medians of 5 after a pause. Peak: most device "
-        "memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data. Phases: "
-        "tasks, and compute and transfer of the busiest worker.",
+        "memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data. Phases, "
+        "which the command no longer measures: tasks, and compute and transfer of the busiest worker.",
     ),
 }
 #: Details of rows that are for figures, or for the last column.
