@@ -235,14 +235,14 @@ def rows(options: Any) -> Iterator[Row]:
         if kind == "int64":
             for name, function in (("copy", lambda block: block), ("numpy.sort of each chunk", np.sort)):
                 yield (row := run(name, least, partial(da.map_blocks, function), sources, targets))
-                baselines[name] = row.ours or 0
+                baselines[name] = row.ours
             if find_spec("duckdb"):
                 baselines["DuckDB"] = by_duckdb(options, sources[0], memory := least * options.workers)
                 yield Row("DuckDB", f"DuckDB, {format_bytes(memory)}", baselines["DuckDB"], "s", keys=options.keys)
         for memory in options.memory if kind == "int64" else [least]:
             if memory > least:
                 yield (row := run(P2P, memory, to_columns, sources, targets))
-                baselines[P2P] = row.ours or 0
+                baselines[P2P] = row.ours
             row = run(f"sort {kind}", memory, sort, sources, targets)
             row.keys = 8 * options.keys // options.chunks // KINDS[kind] * options.chunks
             row.baselines = {name: baselines[name] for name in BASELINES if name in baselines and kind == "int64"}

@@ -69,12 +69,12 @@ FILES: Mapping[str, Result] = {
     ),
 }
 #: Details of rows that are for figures, or for the last column.
-NOT_SHOWN = ("figure", "x", "stages", "error")
+NOT_SHOWN = ("figure", "x", "stages")
 
 
 def rate(row: Row) -> str:
     """Billions of keys a second."""
-    if not (row.ours and row.keys and row.unit in SECONDS):
+    if not (row.keys and row.unit in SECONDS):
         return ""
     return number(row.keys / row.ours / SECONDS[row.unit] / 1e9)
 
@@ -95,7 +95,6 @@ def row_table(rows: list[Row]) -> str:
     details = [name for name in dict.fromkeys(name for row in rows for name in row.details) if name not in NOT_SHOWN]
     cells = []
     for row in rows:
-        failed = row.details.get("error") or ("" if row.verified else "**wrong**")
         columns = {
             "work": row.work,
             "baseline": shown(row.baselines),
@@ -104,7 +103,7 @@ def row_table(rows: list[Row]) -> str:
             "times": together(row.ratios.values(), ratio),
             "Gkeys/s": rate(row),
             **{name: shown(row.details.get(name)) for name in details},
-            "": failed,
+            "": "" if row.verified else "**wrong**",
         }
         cells.append(columns)
     # A column without content is left out.

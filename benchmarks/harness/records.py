@@ -43,14 +43,14 @@ class Point:
 class Row:
     """One row of a table, which documents find by its name.
 
-    `work` says what was done. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
+    `work` says what was done. `ours`, `baselines` and `samples` are in `unit`.
     `details` holds what a single benchmark adds, by the heads of its columns; with a "figure" and an "x" the row is a
     point of each series too.
     """
 
     name: str
     work: str
-    ours: float | None
+    ours: float
     unit: str = "ms"
     baselines: dict[str, float] = field(default_factory=dict)
     section: str = ""
@@ -62,18 +62,17 @@ class Row:
     @property
     def ratios(self) -> dict[str, float]:
         """Each baseline over ours, of the figures that tables show; above 1, ours is better."""
-        return {name: value / self.ours for name, value in self.baselines.items()} if self.ours else {}
+        return {name: value / self.ours for name, value in self.baselines.items()}
 
     def points(self) -> Iterable[Point]:
         """The points of a figure: ours and each baseline; times in seconds."""
-        if "figure" in self.details and self.ours:
+        if "figure" in self.details:
             for series, value in {"ours": self.ours, **self.baselines}.items():
                 yield Point(self.details["figure"], series, self.details["x"], [value * SECONDS.get(self.unit, 1)])
 
     def __str__(self) -> str:
-        ours = "failed" if self.ours is None else f"{self.ours:,.4g} {self.unit}"
         theirs = "".join(f", {name} {self.baselines[name]:,.4g} ({each:.2f} x)" for name, each in self.ratios.items())
-        return f"{self.work}: {ours}{theirs}{'' if self.verified else ' WRONG'}"
+        return f"{self.work}: {self.ours:,.4g} {self.unit}{theirs}{'' if self.verified else ' WRONG'}"
 
 
 def timed_row(name: str, work: str, samples: dict[str, list[float]], unit: str = "ms", **more: Any) -> Row:

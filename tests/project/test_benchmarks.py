@@ -123,7 +123,7 @@ def test_records_can_be_written_and_read(tmp_path: Path) -> None:
     points = [records.Point("f", "ours", 10, [3.0, 1.0, 2.0]), records.Point("f", "ours", 5, [1.0])]
     rows = [
         records.Row("a/b", "work", 2.0, "", baselines={"one": 3.0, "two": 1.0}, details={"figure": "g", "x": 4}),
-        records.Row("failed", "failed", None, verified=False),
+        records.Row("wrong", "wrong", 1.0, verified=False),
     ]
     kept = records.Record({"cpu": "EPYC"}, {"repeat": 3}, points, rows)
     kept.write(tmp_path / "some" / "record.json")
@@ -131,7 +131,7 @@ def test_records_can_be_written_and_read(tmp_path: Path) -> None:
     assert [point.x for point in kept.lines("f")["ours"]] == [5, 10]
     assert points[0].median == 2.0
     assert kept["a/b"].ratios == {"one": 1.5, "two": 0.5}
-    assert kept["failed"].ratios == {}
+    assert kept["wrong"].ratios == {}
     assert kept.lines("others") == {}
     assert "WRONG" in str(rows[1])
     row = records.timed_row("c", "c", {"ours": [0.002, 0.001, 0.004], "other": [0.006]}, keys=1)
