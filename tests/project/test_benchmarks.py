@@ -13,7 +13,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -351,79 +350,8 @@ def pairs_of(baselines: str, ratios: str) -> Iterator[tuple[str, list[tuple[floa
     yield from zip(several, [[one] for one in found], strict=True) if len(several) > 1 else [(baselines, found)]
 
 
-GPU_SECTIONS = [
-    "chunks",
-    "pairs",
-    "lexsort",
-    "large",
-    "rows",
-    "small",
-    "host",
-    "statistics",
-    "order",
-]
-
-
-@pytest.mark.thorough
-def test_dask_arrays_without_a_gpu(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    run("gpu.dask_arrays", "--library", "numpy", "--keys-log2", "12", "--output", str(tmp_path), "--commit", "abc")
-    found = record(tmp_path / "gpu_dask_arrays.json")
-    assert (found.machine["commit"], found.settings["library"]) == ("abc", "numpy")
-    assert list(dict.fromkeys(row.section for row in found.rows)) == GPU_SECTIONS
-    assert all(row.verified for row in found.rows)
-    wanted = {name: {"kernel", "no-op"} for name in GPU_SECTIONS}
-    wanted |= {
-        "lexsort": {"CuPy", "no-op"},
-        "host": {"NumPy", "no-op"},
-        "statistics": {"no-op"},
-        "order": {"no-op"},
-    }
-    assert all(wanted[row.section] <= row.baselines.keys() for row in found.rows)
-    # What a public call does not reach is no baseline of it.
-    assert not any("kernel" in row.baselines for row in found.rows if row.section == "lexsort")
-    stored = {row.name for row in record(RESULTS / "gpu_dask_arrays.json").rows}
-    assert stored <= {row.name for row in found.rows}
-    written = run("documents", "--results", str(tmp_path))
-    assert sorted(line.removeprefix("written: ") for line in written.splitlines() if line) == [
-        "gpu_dask_arrays.md",
-        "gpu_dask_chunks.svg",
-    ]
-    text = (tmp_path / "gpu_dask_arrays.md").read_text()
-    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == GPU_SECTIONS
-
-
 def test_results_of_numpy_are_not_stored_as_those_of_a_gpu() -> None:
-    assert "elsewhere" in run("gpu.dask_arrays", "small", "--library", "numpy", code=2)
-
-
-def test_a_wrong_result_in_chunks_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    script, library = load("gpu.dask_arrays"), load("gpu.library").library_of("numpy")
-    assert all(row.verified for row in script.small_rows(library, 0))
-    # NumPy's order of few keys is right, but the array is another one.
-    sort = script.dask_gpusort.sort
-    monkeypatch.setattr(script.dask_gpusort, "sort", lambda x, **options: sort(x, **options)[::-1])
-    assert not any(row.verified for row in script.small_rows(library, 0))
-    for wrong in (np.arange(3.0), np.arange(4), np.arange(3) + 1):
-        assert not load("gpu.library").bits_equal(wrong, np.arange(3))
-
-
-def test_chunks_are_allocated_one_by_one() -> None:
-    script, keys = load("gpu.library"), np.arange(12).reshape(3, 4)
-    x = script.resident(keys, (2, 3))
-    assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
-    np.testing.assert_array_equal(x.compute(scheduler="synchronous"), keys)
-    assert not any(np.shares_memory(block, keys) for block in dict(x.dask).values())
-
-
-def test_numpy_chunks_are_sorted_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The option ``device`` is given to our sort on the GPU, and not to the one on the CPU."""
-    script, library, given = load("gpu.dask_arrays"), load("gpu.library"), []
-    sort = script.dask_gpusort.sort
-    monkeypatch.setattr(script.dask_gpusort, "sort", lambda x, device=None: given.append(device) or sort(x))
-    (row,) = script.host_rows(replace(library.library_of("numpy"), on_device={"device": "cuda"}), 1 << 12)
-    assert row.verified
-    assert given == [None, "cuda"] + ["cuda"] * (library.WARM_UPS + library.REPEATS)
+    assert "elsewhere" in run("gpu.multi", "u32-28", "--library", "numpy", code=2)
 
 
 @pytest.mark.thorough

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support import numpy_kernels
 from test_benchmarks import ROOT, load, record, run
 
 pytest.importorskip("distributed")
@@ -137,14 +138,18 @@ def whole_numbers(dtype: Any, n: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 250, n).astype(dtype)
 
 
+def take_the_place_of(monkeypatch: pytest.MonkeyPatch, kernels: Any) -> None:
+    """Let the kernels be NumPy's functions."""
+    for name in vars(numpy_kernels).keys() & vars(kernels).keys():
+        if callable(getattr(kernels, name)):
+            monkeypatch.setattr(kernels, name, getattr(numpy_kernels, name))
+
+
 @pytest.mark.parametrize("script", ["table", "comparison"])
 def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """The sections run with NumPy. The test compares names, baselines and verification of the rows, not times."""
-    module, kernels = load(f"gpu.{script}"), device.kernels
-    stand_in = load("harness.numpy_kernels")
-    for name in vars(stand_in).keys() & vars(kernels).keys():
-        if callable(getattr(kernels, name)):
-            monkeypatch.setattr(kernels, name, getattr(stand_in, name))
+    module = load(f"gpu.{script}")
+    take_the_place_of(monkeypatch, device.kernels)
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e12)
     for one in (device, module):
         monkeypatch.setattr(one, "random_keys", whole_numbers)
@@ -199,3 +204,68 @@ def test_sorts_are_verified_and_slow_ones_skip_larger_sizes(
             with pytest.raises(AssertionError, match=f"{name}, 16: the result is not"):
                 list(module.points(table, 0))
             monkeypatch.setitem(module.SORTS, name, sort)
+
+
+@pytest.fixture
+def dask_arrays(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module with the stand-ins, on a machine where `device` is given to sorts, and has no effect."""
+    monkeypatch.delitem(sys.modules, "benchmarks.gpu.dask_arrays", raising=False)
+    take_the_place_of(monkeypatch, device.kernels)
+    module, given = load("gpu.dask_arrays"), []
+    sort = module.dask_gpusort.sort
+    monkeypatch.setattr(
+        module.dask_gpusort, "sort", lambda x, device=None, **options: given.append(device) or sort(x, **options)
+    )
+    monkeypatch.setattr(module, "given", given, raising=False)
+    return module
+
+
+GPU_SECTIONS = ["chunks", "pairs", "lexsort", "large", "rows", "small", "host", "statistics", "order"]
+
+
+@pytest.mark.thorough
+def test_dask_arrays_have_the_stored_rows(dask_arrays: Any, tmp_path: Path) -> None:
+    run("gpu.dask_arrays", "--keys-log2", "12", "--output", str(tmp_path), "--commit", "abc")
+    found = record(tmp_path / "gpu_dask_arrays.json")
+    assert found.machine["commit"] == "abc"
+    assert list(dict.fromkeys(row.section for row in found.rows)) == GPU_SECTIONS
+    assert all(row.verified for row in found.rows), [row.work for row in found.rows if not row.verified]
+    stored = record(ROOT / "benchmarks" / "results" / "gpu_dask_arrays.json")
+    rows = {row.name: row for row in found.rows}
+    for row in stored.rows:
+        assert row.section == rows[row.name].section
+        assert row.baselines.keys() <= rows[row.name].baselines.keys()
+    # What a public call does not reach is no baseline of it.
+    assert not any("kernel" in row.baselines for row in found.rows if row.section == "lexsort")
+    written = run("documents", "--results", str(tmp_path))
+    assert sorted(line.removeprefix("written: ") for line in written.splitlines() if line) == [
+        "gpu_dask_arrays.md",
+        "gpu_dask_chunks.svg",
+    ]
+    text = (tmp_path / "gpu_dask_arrays.md").read_text()
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == GPU_SECTIONS
+
+
+def test_a_wrong_result_in_chunks_is_detected(dask_arrays: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(row.verified for row in dask_arrays.small_rows(0))
+    # NumPy's order of few keys is right, but the array is another one.
+    sort = dask_arrays.dask_gpusort.sort
+    monkeypatch.setattr(dask_arrays.dask_gpusort, "sort", lambda x, **options: sort(x, **options)[::-1])
+    assert not any(row.verified for row in dask_arrays.small_rows(0))
+    for wrong in (np.arange(3.0), np.arange(4), np.arange(3) + 1):
+        assert not dask_arrays.bits_equal(wrong, np.arange(3))
+
+
+def test_chunks_are_allocated_one_by_one(dask_arrays: Any) -> None:
+    keys = np.arange(12).reshape(3, 4)
+    x = dask_arrays.resident(keys, (2, 3))
+    assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
+    np.testing.assert_array_equal(x.compute(scheduler="synchronous"), keys)
+    assert not any(np.shares_memory(block, keys) for block in dict(x.dask).values())
+
+
+def test_numpy_chunks_are_sorted_on_the_gpu(dask_arrays: Any) -> None:
+    """The option ``device`` is given to our sort on the GPU, and not to the one on the CPU."""
+    (row,) = dask_arrays.host_rows(1 << 12)
+    assert row.verified
+    assert dask_arrays.given == [None, "cuda"] + ["cuda"] * (dask_arrays.WARM_UPS + dask_arrays.REPEATS)
