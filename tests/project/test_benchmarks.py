@@ -186,7 +186,7 @@ def _impossible(parameters: dict[str, Any]) -> bool:
 def test_numpy_and_cupy_are_measured() -> None:
     measured = {suite.values[0] for suite in suites()}
     without = {suite.__name__ for suite in measured if ["numpy", "cupy"] not in suite.params}
-    assert without == {"Build", "Cluster"}
+    assert without == {"Build"}
     methods = {method for suite in measured for method in dir(suite) if method.startswith(KINDS)}
     assert {"peakmem_work", "time_work", "track_tasks"} <= methods
 
