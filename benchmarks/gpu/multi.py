@@ -71,11 +71,11 @@ def baselines(options: Any) -> dict[str, float]:
     sizes = [[work.baseline, options.keys_log2 or work.log2, work.want == "pairs"] for work in asked.values()]
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "baseline.json"
-        command = [sys.executable, str(SCRIPT), json.dumps(sizes), "--gpus", str(options.gpus), "--out", str(out)]
+        command = [sys.executable, str(SCRIPT), json.dumps(sizes), str(options.gpus), str(out)]
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, timeout=BASELINE_PATIENCE, check=False)
-        rows = json.loads(out.read_text()) if out.exists() else []
-    return {name: 1e3 * row["seconds"] for name, row in zip(asked, rows, strict=False)}
+        found = json.loads(out.read_text()) if out.exists() else []
+    return {name: 1e3 * seconds for name, seconds in zip(asked, found, strict=False)}
 
 
 def begin_counting() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from dask_gpusort.table.digits import scan_table
@@ -69,24 +67,6 @@ def msd_levels(c: Canvas) -> None:
     c.heading(33.6, "block sort: one thread block a bucket")
     c.note(25, 41.6, "An overfull bucket is listed, and partitioned once more")
     c.note(25, 43.8, "by digits of its own range.")
-
-
-@drawing(33)
-def splitter_map(c: Canvas) -> None:
-    """The splitter map: equal intervals of the domain, cut into buckets in proportion to their samples."""
-    shares = np.array([1, 2, 5, 8, 6, 3, 1])
-    steps = np.concatenate([[0], np.cumsum(shares)]) / shares.sum()
-    x = 9 + np.arange(8) * 5.4
-    y = 24 - steps * 20
-    for number, (left, right) in enumerate(pairwise(x)):
-        c.box(left, 24 - 0.7 * shares[number], right - left, 0.7 * shares[number], fill=GREY)
-    c.line(x, y, ACCENT, 2.2, above=True)
-    c.line((9, 9, 47), (3, 24, 24))
-    c.text(4.4, 13.5, "fine\nbucket", rotation=0)
-    c.text(28, 26, "coordinate: code, or value of a float")
-    c.text(16.5, 6, "bucket of a key:\none look-up, one\ninterpolation", size=SMALL, colour=ACCENT)
-    c.note(28, 28.8, "Bars: samples in intervals of equal width. An interval with many")
-    c.note(28, 31, "samples is cut into many buckets; inside one the map is linear.")
 
 
 @drawing(40)
