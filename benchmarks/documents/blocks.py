@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..harness.records import SECONDS, Row, read
-from .markdown import link, number, ratio, table, together
+from .markdown import link, ratio, table, together
 from .pages import overview, rate
 
 BLOCK = re.compile(r"^(<!-- table: ([\w.]+) -->\n).*?^(<!-- end of table -->)$", re.DOTALL | re.MULTILINE)
@@ -18,9 +18,9 @@ BLOCK = re.compile(r"^(<!-- table: ([\w.]+) -->\n).*?^(<!-- end of table -->)$",
 class Block:
     """A table of rows of a stored file.
 
-    A line of `lines` is a label, the names of rows whose figures share cells, and the baselines that it shows, if not
-    all: each has a line. With `columns`, which are baselines, each has a column instead, and the ratio is that to the
-    first one that the row has. `rate`: also billions of keys a second.
+    A line of `lines` is a label, names or patterns of rows whose figures share cells, and the baselines that it shows,
+    if not all: each has a line. With `columns`, which are baselines, each has a column instead, and the ratio is that
+    to the first one that the row has. `rate`: also billions of keys a second.
     """
 
     data: str
@@ -36,7 +36,10 @@ class Block:
 
     def text(self, results: Path, _: Path) -> str:
         record = read(results / f"{self.data}.json")
-        found = [(label, [record[name] for name in names], which) for label, names, which in self.parts()]
+        found = [
+            (label, [row for name in names for row in record.named(name)], which)
+            for label, names, which in self.parts()
+        ]
         if not self.columns:
             cells = [cell for one in found for cell in by_lines(*one)]
             return table([self.head, "baseline", "ours", "times faster"], cells, text=2)
@@ -111,6 +114,13 @@ SORTED_ORDER = """
 `take_along_axis` of 51.2M random positions in 64 chunks | take_along_axis
 `take` of 1 GiB at 1 GiB of positions, two workers of 1 GiB | take/workers
 """
+CORES = """
+`sort` of 2^28 int64 | sort-int64/*
+stable `argsort` of 2^25 int64 | stable-argsort-int64/*
+`sort` of 2^25 S20 | sort-S20/*
+`sort` of 2^25 complex128 | sort-complex128/*
+`lexsort` of 2^25 int64 of few values and float64 | lexsort-two-keys/*
+"""
 GPU_TABLE = """
 uint32 / float32, random bits | uint32/random float32/random
 uint64 / int64 / float64, random bits | uint64/random int64/random float64/random
@@ -133,9 +143,9 @@ merge sort of 2^28 uint32 / uint64, any `less` | merge-sort/uint32/less merge-so
 merge of two runs of 2^27 uint64 / uint32 | merge/uint64/2 merge/uint32/2
 """
 GPU_DASK = """
-uint32, 1 / 4 / 16 / 64 / 256 chunks | sort/uint32/1 sort/uint32/4 sort/uint32/16 sort/uint32/64 sort/uint32/256
-int64, the same | sort/int64/1 sort/int64/4 sort/int64/16 sort/int64/64 sort/int64/256
-float64, 1 / 4 / 16 / 64 chunks | sort/float64/1 sort/float64/4 sort/float64/16 sort/float64/64
+uint32, 1 / 4 / 16 / 64 / 256 chunks | sort/uint32/*
+int64, the same | sort/int64/*
+float64, 1 / 4 / 16 / 64 chunks | sort/float64/*
 10^9 int64 in 15 chunks | large
 `argsort` uint32 / int64, 16 chunks | argsort/uint32 argsort/int64
 `sort_by_key` uint32 / int64 with int64, 16 chunks | sort_by_key/uint32 sort_by_key/int64
@@ -203,29 +213,13 @@ def passes(results: Path, _: Path) -> str:
     return table(["function", *head], cells)
 
 
-def cores(results: Path, _: Path) -> str:
-    """Seconds of NumPy on one thread, of Polars on all, and ours on more and more threads."""
-    works: dict[str, list[Row]] = {}
-    for row in read(results / "cores_cpu.json").rows:
-        works.setdefault(row.name.rpartition("/")[0], []).append(row)
-    cells = []
-    for ours in works.values():
-        few, many = ours[0].ratios["NumPy"], ours[-1].ratios["NumPy"]
-        base, polars = ours[0].baselines["NumPy"], ours[0].baselines.get("Polars")
-        label, times = ours[0].work.rpartition(", ")[0], [ratio(row.ratios["NumPy"]) for row in ours]
-        cells.append([label, f"{number(base)} s", ratio(polars and base / polars), *times, ratio(many / few)])
-    threads = [row.details["x"] for row in ours]
-    head = ["64 chunks", "NumPy, 1 thread", f"Polars, {threads[-1]}", *(f"ours, {one}" for one in threads)]
-    return table([*head, f"ours, {threads[-1]} to 1"], cells)
-
-
 TABLES: dict[str, Callable[[Path, Path], str]] = {
     "headlines": headlines,
     "core_cpu": Block("core_cpu", CORE).text,
     "comparison_cpu": Block("comparison_cpu", COMPARISON).text,
     "order_statistics_cpu": Block("order_statistics_cpu", ORDER_STATISTICS).text,
     "sorted_order_cpu": Block("sorted_order_cpu", SORTED_ORDER).text,
-    "cores_cpu": cores,
+    "cores_cpu": Block("cores_cpu", CORES, head="on 1 / 2 / 4 / 8 / 16 threads").text,
     "passes": passes,
     "gpu_table": Block("gpu_table", GPU_TABLE, ("CUB", "CuPy"), "keys").text,
     "gpu_comparison": Block("gpu_comparison", GPU_COMPARISON).text,

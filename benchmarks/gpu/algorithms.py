@@ -1,6 +1,6 @@
 """Measures every algorithm on one GPU against the number of keys.
 
-    python -m benchmarks.gpu.algorithms [--cub LIBRARY] [--output DIRECTORY] [--commit COMMIT]
+    python -m benchmarks.gpu.algorithms [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/algorithms_gpu.json in about a minute. Times are medians by CUDA events; the sorts take turns. The GPU is
 kept busy, because after an idle time a sort of 0.46 ms took 0.58 ms. Every result is verified. Needs CuPy, and nvcc to

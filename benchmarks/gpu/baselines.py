@@ -1,6 +1,6 @@
 """int64 keys by every library that sorts on a GPU, from device memory to device memory, and by NumPy on the host.
 
-    python -m benchmarks.gpu.baselines [--cub LIBRARY] [--output DIRECTORY] [--commit COMMIT]
+    python -m benchmarks.gpu.baselines [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/baselines_gpu.json. The method is that of `gpu.algorithms`. Without PyTorch its line is left out.
 """

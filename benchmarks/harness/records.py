@@ -14,6 +14,7 @@ import json
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +106,15 @@ class Record:
                 found.setdefault(point.series, []).append(point)
         return {name: sorted(points, key=lambda point: point.x) for name, points in found.items()}
 
+    def named(self, pattern: str) -> list[Row]:
+        """The rows of a name, or whose names match a pattern; there is one at least."""
+        found = [row for row in self.rows if fnmatchcase(row.name, pattern)]
+        assert found, pattern
+        return found
+
     def __getitem__(self, name: str) -> Row:
         """The row of a name."""
-        (found,) = (row for row in self.rows if row.name == name)
+        (found,) = self.named(name)
         return found
 
     def write(self, path: Path) -> None:
