@@ -138,7 +138,7 @@ def whole_numbers(dtype: Any, n: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 250, n).astype(dtype)
 
 
-def take_the_place_of(monkeypatch: pytest.MonkeyPatch, kernels: Any) -> None:
+def sort_by_numpy(monkeypatch: pytest.MonkeyPatch, kernels: Any) -> None:
     """Let the kernels be NumPy's functions."""
     for name in vars(numpy_kernels).keys() & vars(kernels).keys():
         if callable(getattr(kernels, name)):
@@ -149,7 +149,7 @@ def take_the_place_of(monkeypatch: pytest.MonkeyPatch, kernels: Any) -> None:
 def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """The sections run with NumPy. The test compares names, baselines and verification of the rows, not times."""
     module = load(f"gpu.{script}")
-    take_the_place_of(monkeypatch, device.kernels)
+    sort_by_numpy(monkeypatch, device.kernels)
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e12)
     for one in (device, module):
         monkeypatch.setattr(one, "random_keys", whole_numbers)
@@ -210,7 +210,7 @@ def test_sorts_are_verified_and_slow_ones_skip_larger_sizes(
 def dask_arrays(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module with the stand-ins, on a machine where `device` is given to sorts, and has no effect."""
     monkeypatch.delitem(sys.modules, "benchmarks.gpu.dask_arrays", raising=False)
-    take_the_place_of(monkeypatch, device.kernels)
+    sort_by_numpy(monkeypatch, device.kernels)
     module, given = load("gpu.dask_arrays"), []
     sort = module.dask_gpusort.sort
     monkeypatch.setattr(
