@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -15,35 +15,20 @@ import dask_gpusort
 LANE, MOST = 64, 10
 
 
-class Source(Protocol):
-    """What makes the inputs of calls."""
-
-    def keys(self, number: int = 0) -> da.Array:
-        """Keys, other ones for another number."""
-
-    def rows(self, parts: int) -> da.Array:
-        """Rows of 64 keys, each in some chunks."""
-
-    def in_order(self, number: int = 0) -> da.Array:
-        """Keys in order."""
-
-    def positions(self) -> da.Array:
-        """Positions among the keys."""
-
-
-#: A function, and what makes its inputs.
+#: A function, and what makes its inputs of a source. This has the methods keys (others for another number), rows (of 64
+#: keys, each in some chunks), in_order (keys) and positions (among the keys).
 Call = tuple[Callable[..., Any], Callable[[Any], Sequence[da.Array]]]
 
 
-def one(source: Source) -> Sequence[da.Array]:
+def one(source: Any) -> Sequence[da.Array]:
     return [source.keys()]
 
 
-def two(source: Source) -> Sequence[da.Array]:
+def two(source: Any) -> Sequence[da.Array]:
     return [source.keys(), source.keys(1)]
 
 
-def with_positions(source: Source) -> Sequence[da.Array]:
+def with_positions(source: Any) -> Sequence[da.Array]:
     return [source.keys(), source.positions()]
 
 

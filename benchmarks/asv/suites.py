@@ -6,26 +6,23 @@ from functools import partial
 from typing import Any
 
 import dask.array as da
-from distributed import Client, LocalCluster, wait
 
 import dask_gpusort
 
 from .calls import ALIKE, CALLS, LANE
 from .data import BACKENDS, DISTRIBUTIONS, dask_keys, held
 
-N, FEWER = 4_000_000, 2_000_000
-CHUNK_KEYS = 20_000
+N, FEWER, CHUNK_KEYS = 4_000_000, 2_000_000, 20_000
 
 
 class _Sorting:
-    """A benchmark of a sort. Its first parameter is the number of keys, and its last one is the backend."""
+    """A benchmark of a call on held keys. Its first parameter is their number, and its last one is the backend."""
 
-    param_names: tuple[str, ...] = ("n", "dtype", "chunks", "backend")
-    #: Keys, unless they are parameters.
-    given: dict[str, Any] = {"distribution": "uniform", "dtype": "i8", "chunks": 16}  # noqa: RUF012
+    param_names: tuple[str, ...] = ("n", "dtype", "distribution", "chunks", "backend")
 
     def setup(self, *parameters: Any) -> None:
-        found = {**self.given, **dict(zip(self.param_names, parameters, strict=True))}
+        found = {"distribution": "uniform", "dtype": "i8", **dict(zip(self.param_names, parameters, strict=True))}
+        found.setdefault("chunks", found["n"] // CHUNK_KEYS)
         self.x = held(dask_keys(**{name: found[name] for name in dask_keys.__annotations__ if name in found}))
         self.call = partial(dask_gpusort.sort, self.x)
 
@@ -37,17 +34,8 @@ class _Sorting:
         self.time_work(*parameters)
 
 
-class Dtypes(_Sorting):
-    params = ([N], ["u1", "i2", "i4", "i8", "f4", "f8", "M8[ns]", "c16", "S16"], [1, 16], BACKENDS)
-
-
-class Sizes(_Sorting):
-    params = ([10_000, 1_000_000, 32_000_000], ["i4", "i8"], [1, 16], BACKENDS)
-
-
-class Distributions(_Sorting):
-    params = ([N], ["i8", "f8"], list(DISTRIBUTIONS), BACKENDS)
-    param_names = ("n", "dtype", "distribution", "backend")
+class Sorts(_Sorting):
+    params = ([N], ["u1", "i2", "i4", "i8", "f4", "f8", "M8[ns]", "c16", "S16"], [*DISTRIBUTIONS], [1, 16], BACKENDS)
 
 
 class Calls(_Sorting):
@@ -55,10 +43,10 @@ class Calls(_Sorting):
 
     params = ([FEWER], [*CALLS, *ALIKE], ["uniform", "zipf"], [1, 16], BACKENDS)
     param_names = ("n", "call", "distribution", "chunks", "backend")
-    given = {"dtype": "f8"}  # noqa: RUF012
 
     def setup(self, n: int, call: str, *parameters: Any) -> None:
         super().setup(n, call, *parameters)
+        self.x = held(self.x.astype("f8"))
         function, inputs = {**CALLS, **ALIKE}[call]
         self.call = partial(function, *inputs(self))
 
@@ -83,33 +71,8 @@ class Exchange(_Sorting):
     small = 8 * CHUNK_KEYS
 
     def setup(self, n: int, exchange: str, *parameters: Any) -> None:
-        self.given = {**self.given, "chunks": n // CHUNK_KEYS}
         super().setup(n, exchange, *parameters)
         self.call = partial(dask_gpusort.sort, self.x, exchange=exchange)
-
-
-class Cluster:
-    """The same on two processes of one thread each, for NumPy chunks."""
-
-    params = ([64, 256], ["runs", "tasks"])
-    param_names = ("chunks", "exchange")
-    small = 8
-    timeout = 300
-
-    def setup(self, chunks: int, exchange: str) -> None:
-        self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-        self.client = Client(self.cluster)
-        self.x = dask_keys("uniform", chunks * CHUNK_KEYS, chunks).persist()
-        wait(self.x)
-
-    def teardown(self, chunks: int, exchange: str) -> None:
-        del self.x
-        self.client.close()
-        self.cluster.close()
-
-    def time_sort(self, chunks: int, exchange: str) -> Any:
-        # The result stays on the workers: gathering the keys is not part of the exchange.
-        wait(dask_gpusort.sort(self.x, exchange=exchange).persist())
 
 
 class Build:

@@ -1,1 +1,1 @@
-"""Libraries with which our sorts are compared: on a host, on one GPU, and on several GPUs."""
+"""CUB on one GPU, and PyTorch with NCCL on several: what our sorts are compared with there."""

@@ -18,12 +18,11 @@ REPEATS = 7
 class Cub:
     """CUB's sorts, in a shared library. nvcc builds it from cub_baseline.cu if it does not exist."""
 
-    def __init__(self, library: Path = LIBRARY):
-        if not library.exists():
-            source = Path(__file__).parent / "cub_baseline.cu"
+    def __init__(self) -> None:
+        if not LIBRARY.exists():
             command = ["nvcc", "-O3", "-std=c++17", f"-arch={ARCHITECTURE}", "-shared", "-Xcompiler", "-fPIC"]
-            subprocess.run([*command, str(source), "-o", str(library)], check=True)
-        self.library = ctypes.CDLL(str(library.resolve()))
+            subprocess.run([*command, str(LIBRARY.with_name("cub_baseline.cu")), "-o", str(LIBRARY)], check=True)
+        self.library = ctypes.CDLL(str(LIBRARY.resolve()))
 
     def call(self, name: str, *arrays: Any) -> float:
         """Median milliseconds of several runs, after one warm-up."""

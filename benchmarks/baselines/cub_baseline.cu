@@ -1,11 +1,7 @@
 // Baseline: CUB's public device-wide radix and merge sorts, timed with CUDA events.
 //
 // A small C interface for benchmarks/baselines/cub.py (ctypes). Every call sorts device arrays once and returns the
-// milliseconds between two events on the default stream; scratch memory is allocated before the clock starts. Built on
-// the machine that is measured:
-//
-//     cd benchmarks/baselines
-//     nvcc -O3 -std=c++17 -arch=sm_90 -shared -Xcompiler -fPIC cub_baseline.cu -o libcub_baseline.so
+// milliseconds between two events on the default stream; scratch memory is allocated before the clock starts.
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cstdint>

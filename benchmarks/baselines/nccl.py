@@ -1,19 +1,20 @@
 """A sort on the GPUs of one host with PyTorch and NCCL: the baseline of `gpu.multi`.
 
-    python benchmarks/baselines/nccl.py '[["int32", 28, false]]' --gpus 4 --out baseline.json
+    python benchmarks/baselines/nccl.py '[["int32", 28, false]]' 4 baseline.json
 
 Each GPU has one process: `torch.sort`, splitters from regular samples, one all-to-all with unequal sizes, and
 `torch.sort` again. One GPU needs only one `torch.sort`. Keys are signed, because PyTorch cannot sort unsigned ones; the
 work is the same. Pairs are sorted stably, and their values are gathered. The cuts are approximate, so the GPUs end with
-different numbers of keys.
+different numbers of keys. A work is a dtype, log2 of the keys of a GPU, and whether there are values; the file
+gets the seconds of each.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def whole(keys: Any, values: Any | None, world: int) -> tuple[Any, Any | None]:
     return first if world == 1 else order(*exchange(*first, world))
 
 
-def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[str, Any]:
+def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> float:
     """Median seconds of one work."""
     device = torch.device("cuda", rank)
     torch.manual_seed(rank)
@@ -89,10 +90,9 @@ def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[s
     values = torch.arange(1 << log2, dtype=torch.int32, device=device) if pairs else None
     for _ in range(2):
         sorted_keys, _ = whole(keys, values, world)
-    in_order = bool((sorted_keys[1:] >= sorted_keys[:-1]).all())
+    assert bool((sorted_keys[1:] >= sorted_keys[:-1]).all())
     del sorted_keys
-    seconds = [timed(keys, values, world) for _ in range(REPEATS)]
-    return {"dtype": dtype, "log2": log2, "pairs": pairs, "seconds": statistics.median(seconds), "in_order": in_order}
+    return statistics.median(timed(keys, values, world) for _ in range(REPEATS))
 
 
 def process(rank: int, world: int, works: list[Any], out: str) -> None:
@@ -108,16 +108,8 @@ def process(rank: int, world: int, works: list[Any], out: str) -> None:
     dist.destroy_process_group()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("works", type=json.loads, help="list of [dtype, log2 of the keys a GPU, pairs]")
-    parser.add_argument("--gpus", type=int, default=torch.cuda.device_count())
-    parser.add_argument("--out", default="baseline.json")
-    options = parser.parse_args()
+if __name__ == "__main__":
+    works, gpus, out = sys.argv[1:]
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29571")
-    mp.spawn(process, (options.gpus, options.works, options.out), nprocs=options.gpus)
-
-
-if __name__ == "__main__":
-    main()
+    mp.spawn(process, (int(gpus), json.loads(works), out), nprocs=int(gpus))

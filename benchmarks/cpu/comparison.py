@@ -17,7 +17,7 @@ import numpy as np
 
 import dask_gpusort
 
-from ..harness.command import arguments, measure
+from ..harness.command import arguments, measure, titled
 from ..harness.jobs import Effort, compared, jobs_of, on_threads
 from ..harness.records import Row, slug
 from .keys import chunked, make, numpy_baseline
@@ -37,8 +37,10 @@ def merging(n: int) -> Any:
     return {who: x.compute for who, x in works.items()}, lambda got, _: np.testing.assert_array_equal(got, wanted)
 
 
-def rows(effort: Effort) -> Iterator[Row]:
-    on_one = partial(on_threads, threads=1)
+on_one = partial(on_threads, threads=1)
+
+
+def one_chunk(effort: Effort) -> Iterator[Row]:
     for work, kind, bits in (
         ("sort", "complex128", ONE),
         ("sort", "complex128 of few values", ONE),
@@ -51,7 +53,11 @@ def rows(effort: Effort) -> Iterator[Row]:
     ):
         log2, what = effort.size(bits, 10), "argsort by `less=numpy.less`" if work == "less" else f"`{work}`"
         jobs = jobs_of(numpy_baseline, NAMES, work, kind, 1 << log2, on=on_one)
-        yield compared(effort, slug(work, kind), f"{what} of 2^{log2} {kind}, one chunk", jobs, section="one chunk")
+        yield compared(effort, slug(work, kind), f"{what} of 2^{log2} {kind}, one chunk", jobs)
+
+
+def several(effort: Effort, section: str) -> Iterator[Row]:
+    """Sorts of several chunks, on two threads, against NumPy's or on one thread."""
     for work, kind, bits in (
         ("sort", "complex128", MANY),
         ("sort", "S20", SLOW + 2),
@@ -61,14 +67,20 @@ def rows(effort: Effort) -> Iterator[Row]:
         log2 = effort.size(bits, 12)
         title, case = f"`{work}` of 2^{log2} {kind}, {CHUNKS} chunks, two threads", (work, kind, 1 << log2, CHUNKS)
         jobs = jobs_of(numpy_baseline, NAMES, *case)
-        yield compared(effort, slug("chunks", work, kind), title, jobs, section="chunks")
-        jobs = {"ours": jobs["ours"], "ours, one thread": (on_one, numpy_baseline, "ours", *case)}
-        yield compared(effort, slug("threads", work, kind), f"{title} against one", jobs, section="threads")
-    log2 = effort.size(MANY, 12)
-    jobs = jobs_of(merging, ("ours", "`sort` of both"), 1 << log2)
-    yield compared(effort, "merge_sorted", f"`merge_sorted` of two halves of 2^{log2} int64", jobs, section="chunks")
+        if section == "threads":
+            title = f"{title} against one"
+            jobs = {"ours": jobs["ours"], "ours, one thread": (on_one, numpy_baseline, "ours", *case)}
+        yield compared(effort, slug(section, work, kind), title, jobs)
+    if section == "chunks":
+        log2 = effort.size(MANY, 12)
+        jobs = jobs_of(merging, ("ours", "`sort` of both"), 1 << log2)
+        yield compared(effort, "merge_sorted", f"`merge_sorted` of two halves of 2^{log2} int64", jobs)
 
+
+SECTIONS = titled(
+    {"one chunk": one_chunk, **{section: partial(several, section=section) for section in ("chunks", "threads")}}
+)
 
 if __name__ == "__main__":
-    options = arguments("cpu.comparison", __doc__)
-    measure(options, "comparison_cpu", {"all": rows}, options.effort)
+    options = arguments("cpu.comparison", __doc__, list(SECTIONS))
+    measure(options, "comparison_cpu", SECTIONS, options.effort)

@@ -27,7 +27,7 @@ from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.order import Order
 
 from ..asv.data import dask_keys, make_chunk
-from ..harness.command import arguments, measure
+from ..harness.command import arguments, measure, titled
 from ..harness.jobs import Effort, compared, in_turns, jobs_of, on_threads, on_workers
 from ..harness.records import Row, slug, timed_row
 from ..harness.verify import check_sorted, parts_of, summarize
@@ -84,10 +84,10 @@ def summarize_frame(frame: Any) -> Any:
 def threads_rows(effort: Effort) -> Iterator[Row]:
     n, chunks = effort.size(51_200_000, 64_000), effort.size(CHUNKS, QUICK_CHUNKS)
     title = f"{n / 1e6:g}M int64 in {chunks} chunks, threads"
-    yield compared(effort, "sort", title, jobs_of(of_held_keys, ("ours", NUMPY, DATAFRAME), n, chunks), "s", "threads")
+    yield compared(effort, "sort", title, jobs_of(of_held_keys, ("ours", NUMPY, DATAFRAME), n, chunks), "s")
     for how, samples in in_turns(effort, jobs_of(of_made_keys, ("by chunks", "computed"), n, chunks)).items():
         shares = [2**20 * sample.found / (8 * n) for sample in samples]
-        yield Row(slug("peak", how), f"peak memory of it, {how}", max(shares), "x", section="threads")
+        yield Row(slug("peak", how), f"peak memory of it, {how}", max(shares), "x")
 
 
 def on_a_cluster(client: Any, n: int, chunks: int) -> Any:
@@ -130,11 +130,11 @@ def cluster_rows(effort: Effort) -> Iterator[Row]:
     }
     for where, samples in in_turns(effort, small).items():
         seconds = {"ours": [sample.seconds for sample in samples]}
-        yield timed_row(slug("small-chunks", where), f"{title}, {where}", seconds, "s", section="cluster")
+        yield timed_row(slug("small-chunks", where), f"{title}, {where}", seconds, "s")
     for count in (4, 8) if effort.quick else PAIRED_CHUNKS:
         jobs = jobs_of(on_a_cluster, ("ours", PAIRS), count * keys, count, on=on_workers)
         work = f"{count:,} chunks of {keys:,} int64, two workers"
-        yield compared(effort.once, slug("pairs", count), work, jobs, "s", "cluster")
+        yield compared(effort.once, slug("pairs", count), work, jobs, "s")
 
 
 def of_runs(kind: str, n: int, runs: int) -> Any:
@@ -155,16 +155,12 @@ def chunk_rows(effort: Effort) -> Iterator[Row]:
     for kind in ("int32", "int64", "int64 below 2**32"):
         jobs = jobs_of(numpy_baseline, ("ours", "NumPy"), "argsort", kind, 1 << bits, on=on_one)
         jobs['`numpy.argsort(kind="stable")`'] = jobs.pop("NumPy")
-        yield compared(
-            effort, slug("argsort", kind), f"stable `argsort` of 2^{bits} {kind}, one chunk", jobs, section="chunk"
-        )
+        yield compared(effort, slug("argsort", kind), f"stable `argsort` of 2^{bits} {kind}, one chunk", jobs)
     bits = effort.size(22, 10)
     for kind in ("int32", "int64"):
         for runs in (2, 4, 16, 64, 256):
             jobs = jobs_of(of_runs, ("ours", "a fresh `numpy.sort`"), kind, 1 << bits, runs, on=on_one)
-            yield compared(
-                effort, slug("merge", kind, runs), f"merge of {runs} runs, 2^{bits} {kind}", jobs, section="chunk"
-            )
+            yield compared(effort, slug("merge", kind, runs), f"merge of {runs} runs, 2^{bits} {kind}", jobs)
 
 
 def balance_rows(effort: Effort) -> Iterator[Row]:
@@ -176,15 +172,10 @@ def balance_rows(effort: Effort) -> Iterator[Row]:
             sizes = check_sorted(parts.compute(scheduler="threads"), distribution, n, chunks)
             spreads.append(max(sizes) * len(sizes) / sum(sizes))
         work = f"largest / mean output chunk, {distribution} keys in {chunks} chunks"
-        yield Row(slug("balance", distribution), work, spreads[0], "x", {DATAFRAME: spreads[1]}, "balance")
+        yield Row(slug("balance", distribution), work, spreads[0], "x", {DATAFRAME: spreads[1]})
 
 
-SECTIONS = {
-    "threads": threads_rows,
-    "cluster": cluster_rows,
-    "chunk": chunk_rows,
-    "balance": balance_rows,
-}
+SECTIONS = titled({"threads": threads_rows, "cluster": cluster_rows, "chunk": chunk_rows, "balance": balance_rows})
 
 if __name__ == "__main__":
     options = arguments("cpu.core", __doc__, list(SECTIONS))

@@ -1,83 +1,62 @@
 """Sorts arrays larger than the workers' memory, from Zarr to Zarr, again and again, while workers are killed.
 
-    python -m benchmarks.cpu.killed_workers [--seconds 480] [--kill-seconds 20] [--bytes 1GiB] [--chunks 64]
-        [--workers 2] [--memory 512MiB] [--kinds int64 companion S20] [--directory DIRECTORY] [--quick]
+    python -m benchmarks.cpu.killed_workers [--seconds 480] [--kill-seconds 20] [--directory DIRECTORY] [--quick]
 
-Prints how many sorts of each kind were right, how many workers were killed or lost otherwise, and how many tasks ran
-again. Each result is read back and verified as by `larger_than_memory`, and no file of a run may be left. Dask
-gives up a task that was on more than `distributed.scheduler.allowed-failures` lost workers: this is counted, and any
-other error ends the command. Workers have a thread each. A random one is killed by a signal, while all are there.
+Prints how many sorts of each kind were right, how many of the two workers were killed or lost otherwise, and how many
+tasks ran again. A worker has a thread and 512 MiB, an array 1 GiB in 64 chunks. Each result is read back and verified
+as by `larger_than_memory`; a wrong one, another error and a file of a run that is left end the command. A random worker
+is killed by a signal from time to time, while both are there. Dask does not give up tasks of lost workers.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 import random
-import shutil
 import signal
 import time
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import dask
-from dask.utils import format_bytes, parse_bytes
-from distributed import Client, KilledWorker, LocalCluster, SchedulerPlugin, wait
+from distributed import SchedulerPlugin, wait
 
-import dask_gpusort
 from dask_gpusort.graph.runs.plugins import NAME
 
 from ..harness.command import arguments
-from .larger_than_memory import in_new_directory, make_chunk, stored, summed, write_source
+from .larger_than_memory import cluster_of, in_new_directory, prepared, remove, stored, summed
 
-KINDS = ("int64", "companion", "S20")
+KINDS, MEMORY = ("int64", "companion", "S20"), 1 << 29
 #: Seconds for a sort, and for the end of its files. One that takes longer hangs.
 TIMEOUT, FILES_TIMEOUT = 400.0, 30.0
+#: Dask gives up a worker of a LocalCluster that is not there again after 15 s, and a task after three lost workers.
+PATIENT = {"distributed.deploy.lost-worker-timeout": "1h", "distributed.scheduler.allowed-failures": 1_000}
 
 
 class Losses(SchedulerPlugin):
-    """Counts lost workers, on how many of them each task was, and tasks that ran again."""
+    """Counts lost workers, and how often each task of a sort ran."""
 
     name = "losses"
 
-    def __init__(self, scheduler: Any) -> None:
-        self.scheduler, self.workers = scheduler, 0
-        self.on: dict[Any, str] = {}
-        self.lost: Counter[Any] = Counter()
+    def __init__(self) -> None:
+        self.workers = 0
         self.ran: Counter[Any] = Counter()
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
-        if finish == "processing":
-            self.on[key] = self.scheduler.tasks[key].processing_on.address
-        elif (start, finish) == ("processing", "memory"):
-            self.on.pop(key, None)
-            self.ran[key] += 1
+        self.ran[key] += (start, finish) == ("processing", "memory")
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         self.workers += 1
-        self.lost.update(key for key, address in self.on.items() if address == worker)
-
-    def again(self) -> int:
-        """How often tasks ran again."""
-        return self.ran.total() - len(self.ran)
-
-    def begin(self) -> None:
-        """Forget the tasks of the sort before."""
-        for counter in (self.on, self.lost, self.ran):
-            counter.clear()
 
 
-def kill_workers(cluster: Any, workers: int, seconds: float, done: Event, killed: list[str]) -> None:
+def kill_workers(cluster: Any, seconds: float, done: Event, killed: list[str]) -> None:
     """Thread: kill a random worker from time to time, while all are there."""
-    rng = random.Random(0)
     while not done.wait(seconds):
-        while len(cluster.scheduler.running) < workers and not done.is_set():
-            time.sleep(0.1)
+        while len(cluster.scheduler.running) < len(cluster.workers) and not done.wait(0.1):
+            pass
         if not done.is_set():
-            nanny = rng.choice(list(cluster.workers.values()))
+            nanny = random.choice(list(cluster.workers.values()))
             killed.append(nanny.worker_address)
             os.kill(nanny.pid, signal.SIGKILL)
 
@@ -85,100 +64,52 @@ def kill_workers(cluster: Any, workers: int, seconds: float, done: Event, killed
 def files_of_runs(folder: Path) -> list[Path]:
     """Files of runs, after a moment."""
     deadline = time.monotonic() + FILES_TIMEOUT
-    while found := [path for kept in folder.rglob(NAME) for path in kept.glob("*")]:
-        if time.monotonic() > deadline:
-            break
+    while (found := [path for kept in folder.rglob(NAME) for path in kept.glob("*")]) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
 
 
-def sort_once(options: Any, client: Any, losses: Losses, kind: str, wanted: tuple[int, int]) -> str:
-    """Sort and verify; gives what became of it."""
-    paths = [options.directory / name for name in (f"{kind}.zarr", "result.zarr", "moved.zarr")]
-    sources, targets = ([paths[0]] * 2, paths[1:]) if kind == "companion" else (paths[:1], paths[1:2])
-    for path in targets:
-        shutil.rmtree(path, ignore_errors=True)
-    losses.begin()
-    sort = dask_gpusort.sort_by_key if kind == "companion" else dask_gpusort.sort
-    futures = client.compute(stored(sort, sources, targets, compute=False))
-    try:
-        wait(futures, timeout=TIMEOUT)
-        client.gather(futures)
-    except KilledWorker as error:
-        if max(losses.lost.values(), default=0) <= error.allowed_failures:
-            raise
-        return "given up by Dask"
-    except TimeoutError as error:
-        error.add_note(f"Lost workers of tasks: {losses.lost.most_common(3)}; {losses.again()} tasks ran again")
-        error.add_note(f"Stacks of the workers' tasks: {client.call_stack()}")
-        raise
-    for path in targets:
-        assert summed(path, in_order=True) == wanted, f"{path} has other elements"  # the values are the keys
-    return "right"
-
-
 def run(options: Any) -> Counter[str]:
     """What was done in the time."""
-    count: Counter[str] = Counter()
-    wanted: dict[str, tuple[int, int]] = {}
-    for kind in options.kinds:
-        made, options = "int64" if kind == "companion" else kind, copy.copy(options)
-        options.keys = options.bytes // make_chunk(made, 0, 1, 1).itemsize
-        wanted[kind] = write_source(options, made, options.directory / f"{kind}.zarr")
-    folder, done, killed = options.directory / "workers", Event(), []
-    kinds = {"n_workers": options.workers, "threads_per_worker": 1, "memory_limit": options.memory}
-    with (
-        # Dask gives up a worker of a LocalCluster that is not there again after the time, 15 s unless it is set.
-        dask.config.set({"temporary-directory": str(folder), "distributed.deploy.lost-worker-timeout": "1h"}),
-        LocalCluster(**kinds, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        losses = Losses(cluster.scheduler)
-        cluster.scheduler.add_plugin(losses)
-        killer = Thread(target=partial(kill_workers, cluster, options.workers, options.kill_seconds, done, killed))
+    count, done, killed = Counter[str](), Event(), list[str]()
+    kinds = {kind: prepared(options, kind) for kind in KINDS}
+    with dask.config.set(PATIENT), cluster_of(options, MEMORY) as (cluster, client):
+        cluster.scheduler.add_plugin(losses := Losses())
+        killer = Thread(target=kill_workers, args=(cluster, options.kill_seconds, done, killed))
         killer.start()
+        end = time.monotonic() + options.seconds
         try:
-            start = time.monotonic()
-            while (elapsed := time.monotonic() - start) < options.seconds:
-                kind, before = options.kinds[count["sorts"] % len(options.kinds)], len(killed)
-                end = sort_once(options, client, losses, kind, wanted[kind])
-                left = files_of_runs(folder)
-                again = losses.again()
-                seconds = time.monotonic() - start - elapsed
-                print(
-                    f"{kind}: {end} in {seconds:.1f} s, {len(killed) - before} kills, {again} tasks again", flush=True
-                )
-                assert not left, left
-                count.update({"sorts": 1, f"{kind}, {end}": 1, "tasks": len(losses.ran), "tasks that ran again": again})
+            while time.monotonic() < end:
+                kind = KINDS[count["sorts"] % len(KINDS)]
+                sort, sources, targets, wanted = kinds[kind]
+                losses.ran.clear()
+                remove(targets)
+                futures = client.compute(stored(sort, sources, targets, compute=False))
+                wait(futures, timeout=TIMEOUT)
+                client.gather(futures)
+                del futures
+                assert {summed(path) for path in targets} == {wanted}, f"{kind}: other elements"
+                assert not (left := files_of_runs(options.directory)), left
+                ran = +losses.ran
+                count.update({"sorts": 1, f"{kind}, right": 1, "tasks": len(ran)})
+                count["tasks that ran again"] += ran.total() - len(ran)
         finally:
             done.set()
             killer.join()
         count.update({"killed workers": len(killed), "workers lost otherwise": losses.workers - len(killed)})
-    assert not list(folder.rglob(NAME)), "the cluster leaves files"
+    assert not list(options.directory.rglob(NAME)), "the cluster leaves files"
     return count
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "--seconds": {"type": float, "default": 480.0},
-    "--kill-seconds": {"type": float, "default": 20.0},
-    "--bytes": {"type": parse_bytes, "default": 1 << 30, "help": "of the keys"},
-    "--chunks": {"type": int, "default": 64},
-    "--workers": {"type": int, "default": 2},
-    "--memory": {"type": parse_bytes, "default": 1 << 29, "help": "of each worker"},
-    "--kinds": {"nargs": "+", "choices": KINDS, "default": list(KINDS)},
-    "--directory": {"type": Path},
-}
-
-
 def main() -> None:
-    options = arguments("cpu.killed_workers", __doc__, more=OPTIONS)
+    more = {"--seconds": {"type": float, "default": 480.0}, "--kill-seconds": {"type": float, "default": 20.0}}
+    options = arguments("cpu.killed_workers", __doc__, more={**more, "--directory": {"type": Path}})
+    options.keys, options.chunks, options.workers, options.threads = 1 << 27, 64, 2, 1
     if options.effort.quick:
-        options.seconds, options.kill_seconds, options.bytes, options.chunks = 15.0, 2.0, 1 << 22, 16
+        options.seconds, options.kill_seconds, options.keys, options.chunks = 15.0, 2.0, 1 << 19, 16
     with in_new_directory(options):
-        count = run(options)
-    print(f"{format_bytes(options.bytes)} of keys, {options.workers} workers of {format_bytes(options.memory)}")
-    for name, number in count.items():
-        print(f"{name}: {number:,}")
+        for name, number in run(options).items():
+            print(f"{name}: {number:,}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -45,7 +45,6 @@ from ..harness.jobs import peak_memory
 from ..harness.records import Row, slug
 
 P2P = "P2P rechunk"
-BASELINES = (P2P, "DuckDB", "copy", "numpy.sort of each chunk")
 #: Bytes of a row of each kind. All kinds have as many bytes, in chunks of as many.
 KINDS = {"int64": 8, "skewed": 8, "sorted": 8, "companion": 16, "S20": 20}
 #: An odd number, by which equal keys are told from others that have the same sum.
@@ -74,20 +73,24 @@ def sums(array: np.ndarray) -> tuple[int, int]:
     return int(words.sum(dtype=np.uint64)), int((mixed * MIX).sum(dtype=np.uint64))
 
 
-def summed(path: Path, in_order: bool) -> tuple[int, int]:
-    """The sums over an array in Zarr; raises AssertionError if it should be in order and is not."""
+def added(found: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The sums of parts together."""
+    first, second = (sum(several) % 2**64 for several in zip(*found, strict=True))
+    return first, second
+
+
+def summed(path: Path) -> tuple[int, int]:
+    """The sums over an array in Zarr; raises AssertionError if it is not in order."""
     array = zarr.open_array(path, mode="r")
     size = array.chunks[0]
 
     def read(start: int) -> tuple[int, int]:
         part = np.asarray(array[max(start - 1, 0) : start + size])
-        if in_order:
-            assert (part[1:] >= part[:-1]).all(), f"{path} is not in order behind {start}"
+        assert (part[1:] >= part[:-1]).all(), f"{path} is not in order behind {start}"
         return sums(part[start > 0 :])
 
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(read, range(0, array.shape[0], size)))
-    return sum(one for one, _ in found) % 2**64, sum(one for _, one in found) % 2**64
+        return added(pool.map(read, range(0, array.shape[0], size)))
 
 
 class Stages(SchedulerPlugin):
@@ -115,42 +118,53 @@ def usage(dask_worker: Any = None) -> dict[str, int]:
     """What a worker's process has read, written, held at most, and spilled."""
     io = psutil.Process().io_counters()
     metrics = getattr(dask_worker.data, "cumulative_metrics", {})  # of Dask's spilling, where there is a limit
-    spilled = metrics.get(("disk-write", "bytes"), 0)
-    read, written = (getattr(io, f"{what}_chars", getattr(io, f"{what}_bytes")) for what in ("read", "write"))
-    return {"read": read, "written": written, "peak": peak_memory(), "spilled by Dask": int(spilled)}
+    spilled = int(metrics.get(("disk-write", "bytes"), 0))
+    return {"read": io.read_chars, "written": io.write_chars, "spilled by Dask": spilled, "peak": peak_memory()}
 
 
-def on_cluster(
-    options: Any, memory: int, made: Callable[..., Any], sources: list[Path], targets: list[Path]
-) -> tuple[float, dict[str, Any]]:
-    """Seconds in which new workers store what a function makes of arrays in Zarr, and what it took."""
-    folder = str(options.directory / "workers")
+@contextmanager
+def cluster_of(options: Any, memory: int) -> Iterator[Any]:
+    """New workers, whose files are in the directory of the run, and a client."""
     kinds = {"n_workers": options.workers, "threads_per_worker": options.threads, "memory_limit": memory}
     with (
-        dask.config.set(temporary_directory=folder),
+        dask.config.set({"temporary-directory": str(options.directory / "workers")}),
         LocalCluster(**kinds, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        for path in targets:
-            shutil.rmtree(path, ignore_errors=True)
+        yield cluster, client
+
+
+def on_cluster(
+    options: Any, work: str, memory: int, made: Callable[..., Any], sources: list[Path], targets: list[Path]
+) -> Row:
+    """A row for what new workers store of what a function makes of arrays in Zarr."""
+    with cluster_of(options, memory) as (cluster, client):
+        remove(targets)
         before = client.run(usage)
-        stages = Stages()
-        cluster.scheduler.add_plugin(stages)
+        cluster.scheduler.add_plugin(stages := Stages())
         start = time.perf_counter()
         stored(made, sources, targets)
         seconds = time.perf_counter() - start
         after = client.run(usage)
-        details: dict[str, Any] = {}
-        for what in ("read", "written", "spilled by Dask"):
-            details[f"{what}, GiB"] = sum(after[one][what] - before[one][what] for one in before) / 2**30
-        details |= {"peak of a worker, MiB": max(one["peak"] for one in after.values()) / 2**20}
-        details["paused"] = stages.paused
-        details["stages"] = {name: [round(one, 3) for one in found] for name, found in stages.stages.items()}
-    return seconds, details
+    details: dict[str, Any] = {}
+    for what in ("read", "written", "spilled by Dask"):
+        details[f"{what}, GiB"] = sum(after[one][what] - before[one][what] for one in before) / 2**30
+    details["peak of a worker, MiB"] = max(one["peak"] for one in after.values()) / 2**20
+    details["paused"] = stages.paused
+    details["stages"] = {name: [round(one, 3) for one in found] for name, found in stages.stages.items()}
+    amount = format_bytes(memory).replace(".00", "")
+    name = slug(work) if memory == min(options.memory) else slug(work, amount)
+    text = f"{work}, {options.workers} workers of {amount}, {options.threads} thread{'s' * (options.threads > 1)} each"
+    return Row(name, text, seconds, "s", keys=options.keys, details=details)
+
+
+def remove(paths: list[Path]) -> None:
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def stored(made: Callable[..., Any], sources: list[Path], targets: list[Path], compute: bool = True) -> Any:
-    """Store what a function makes of arrays in Zarr, or return a task that does."""
+    """Store what a function makes of arrays in Zarr in new ones, or return a task that does."""
     found = made(*map(da.from_zarr, sources))
     found = found if isinstance(found, tuple) else (found,)
     files = [
@@ -164,27 +178,25 @@ def by_duckdb(options: Any, source: Path, memory: int) -> float:
     """Seconds of DuckDB's sort of the same keys, from Parquet to Parquet."""
     import duckdb
 
-    array, folder = zarr.open_array(source, mode="r"), options.directory / "parquet"
-    folder.mkdir()
+    folder, plain = options.directory / "parquet", "(COMPRESSION uncompressed)"
+    (folder / "keys").mkdir(parents=True)
+    array = zarr.open_array(source, mode="r")
     with duckdb.connect() as connection:
         for start in range(0, array.shape[0], array.chunks[0]):
-            keys = {"k": np.asarray(array[start : start + array.chunks[0]])}
-            connection.register("keys", keys)
-            connection.execute(
-                f"COPY (SELECT k FROM keys) TO '{folder}/{start:015}.parquet' (COMPRESSION uncompressed)"
-            )
+            connection.register("keys", {"k": np.asarray(array[start : start + array.chunks[0]])})
+            connection.execute(f"COPY (SELECT k FROM keys) TO '{folder}/keys/{start:015}.parquet' {plain}")
             connection.unregister("keys")
     with duckdb.connect() as connection:
         connection.execute(f"SET memory_limit='{memory // 2**20}MiB'; SET threads={options.workers * options.threads}")
         connection.execute(f"SET temp_directory='{options.directory / 'duckdb'}'; SET preserve_insertion_order=true")
         start = time.perf_counter()
-        query = f"SELECT k FROM '{folder}/*.parquet' ORDER BY k"
-        connection.execute(f"COPY ({query}) TO '{options.directory}/sorted.parquet' (COMPRESSION uncompressed)")
+        connection.execute(
+            f"COPY (SELECT k FROM '{folder}/keys/*.parquet' ORDER BY k) TO '{folder}/sorted.parquet' {plain}"
+        )
         seconds = time.perf_counter() - start
-        wrong = f"SELECT count(*) FROM (SELECT k, lag(k) OVER () AS before FROM '{options.directory}/sorted.parquet')"
-        assert connection.execute(f"{wrong} WHERE k < before").fetchone() == (0,)
-    shutil.rmtree(folder)
-    (options.directory / "sorted.parquet").unlink()
+        pairs = f"SELECT k, lag(k) OVER () AS before FROM '{folder}/sorted.parquet'"
+        assert connection.execute(f"SELECT count(*) FROM ({pairs}) WHERE k < before").fetchone() == (0,)
+    remove([folder])
     return seconds
 
 
@@ -201,8 +213,15 @@ def write_source(options: Any, kind: str, path: Path) -> tuple[int, int]:
         return sums(keys)
 
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(write, range(options.chunks)))
-    return sum(one for one, _ in found) % 2**64, sum(one for _, one in found) % 2**64
+        return added(pool.map(write, range(options.chunks)))
+
+
+def prepared(options: Any, kind: str) -> tuple[Callable[..., Any], list[Path], list[Path], tuple[int, int]]:
+    """Our sort of a kind, its sources, which are written, its targets, and the sums of each. Values are the keys."""
+    names = ("keys", "values") if kind == "companion" else ("keys",)
+    sources, targets = ([options.directory / f"{kind}.{name}.{end}" for name in names] for end in ("in", "out"))
+    (wanted,) = {write_source(options, kind, path) for path in sources}
+    return dask_gpusort.sort_by_key if kind == "companion" else dask_gpusort.sort, sources, targets, wanted
 
 
 def rows(options: Any) -> Iterator[Row]:
@@ -210,56 +229,31 @@ def rows(options: Any) -> Iterator[Row]:
     least = min(options.memory)
     baselines: dict[str, float] = {}
     for kind in options.kinds:
-        source = options.directory / f"{kind}.zarr"
-        wanted = write_source(options, kind, source)
-        sources, targets = [source], [options.directory / "result.zarr"]
-        if kind == "companion":
-            sources.append(options.directory / "values.zarr")
-            targets.append(options.directory / "moved.zarr")
-            write_source(options, kind, sources[1])
+        sort, sources, targets, wanted = prepared(options, kind)
+        run = partial(on_cluster, options)
         if kind == "int64":
             for name, function in (("copy", lambda block: block), ("numpy.sort of each chunk", np.sort)):
-                work = partial(_mapped, function)
-                seconds, details = on_cluster(options, least, work, sources, targets)
-                baselines[name] = seconds
-                yield _row(options, name, least, seconds, details)
+                yield (row := run(name, least, partial(da.map_blocks, function), sources, targets))
+                baselines[name] = row.ours
             if find_spec("duckdb"):
-                baselines["DuckDB"] = by_duckdb(options, source, least * options.workers)
-                work = f"DuckDB, {format_bytes(least * options.workers)}"
-                yield Row("DuckDB", work, baselines["DuckDB"], "s", keys=options.keys)
+                baselines["DuckDB"] = by_duckdb(options, sources[0], memory := least * options.workers)
+                yield Row("DuckDB", f"DuckDB, {format_bytes(memory)}", baselines["DuckDB"], "s", keys=options.keys)
         for memory in options.memory if kind == "int64" else [least]:
-            if kind == "int64" and memory > least:
-                baselines[P2P], details = on_cluster(options, memory, to_columns, sources, targets)
-                yield _row(options, P2P, memory, baselines[P2P], details)
-            sort = dask_gpusort.sort_by_key if kind == "companion" else dask_gpusort.sort
-            seconds, details = on_cluster(options, memory, sort, sources, targets)
-            found = summed(targets[0], in_order=True)
-            if kind == "companion":
-                assert summed(targets[1], in_order=True) == wanted  # the values are the keys
-            row = _row(options, f"sort {kind}", memory, seconds, details)
+            if memory > least:
+                yield (row := run(P2P, memory, to_columns, sources, targets))
+                baselines[P2P] = row.ours
+            row = run(f"sort {kind}", memory, sort, sources, targets)
             row.keys = 8 * options.keys // options.chunks // KINDS[kind] * options.chunks
-            row.baselines = {name: baselines[name] for name in BASELINES if name in baselines and kind == "int64"}
-            row.verified = found == wanted
+            row.baselines = dict(baselines) if kind == "int64" else {}
+            row.verified = {summed(path) for path in targets} == {wanted}
             yield row
-        for path in (*sources, *targets):
-            shutil.rmtree(path)
+        remove([*sources, *targets])
 
 
 def to_columns(array: Any) -> Any:
     """The bytes of an array, whose chunks are rows, in as many chunks of columns."""
     rows = array.reshape(array.numblocks[0], -1)
     return rows.rechunk((len(rows), rows.shape[1] // len(rows)), method="p2p")
-
-
-def _mapped(function: Callable[..., Any], array: Any) -> Any:
-    return array.map_blocks(function, dtype=array.dtype)
-
-
-def _row(options: Any, work: str, memory: int, seconds: float, details: dict[str, Any]) -> Row:
-    amount = format_bytes(memory).replace(".00", "")
-    name = slug(work) if memory == min(options.memory) else slug(work, amount)
-    text = f"{work}, {options.workers} workers of {amount}, {options.threads} thread{'s' * (options.threads > 1)} each"
-    return Row(name, text, seconds, "s", keys=options.keys, details=details)
 
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,6 @@ results are verified against NumPy, or against counts of all keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -74,15 +73,6 @@ def largest(n: int) -> Any:
     }, check
 
 
-@contextmanager
-def registered() -> Iterator[None]:
-    dask_gpusort.register()
-    try:
-        yield
-    finally:
-        dask_gpusort.unregister()
-
-
 CUBES: dict[str, Callable[[Any], Any]] = {
     "median": lambda cube: cube.median("time"),
     "quantile": lambda cube: cube.quantile(Q, "time"),
@@ -98,8 +88,11 @@ def of_a_cube(work: str, chunks: tuple[int, ...], quick: bool) -> Any:
     cube = xr.DataArray(da.from_array(keys, chunks=chunks), dims=("time", "y", "x"))
 
     def ours() -> Any:
-        with registered():
+        dask_gpusort.register()
+        try:
             return CUBES[work](cube).compute()
+        finally:
+            dask_gpusort.unregister()
 
     def check(found: Any, name: str) -> None:
         with np.errstate(invalid="ignore"):

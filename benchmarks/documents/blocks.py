@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..harness.records import SECONDS, Record, Row, read
-from .markdown import link, number, ratio, table, together
-from .pages import overview, processor, rate
+from ..harness.records import SECONDS, Row, read
+from .markdown import link, ratio, table, together
+from .pages import overview, rate
 
 BLOCK = re.compile(r"^(<!-- table: ([\w.]+) -->\n).*?^(<!-- end of table -->)$", re.DOTALL | re.MULTILINE)
-WIDTH = 120
-
-
-class UnknownTableError(KeyError):
-    """A document has a block for which there is no generator."""
 
 
 @dataclass(frozen=True)
 class Block:
     """A table of rows of a stored file.
 
-    A line of `lines` is a label, the names of rows whose figures share cells, and the baselines that it shows, if not
-    all: each has a line. With `columns`, which are baselines, each has a column instead, and the ratio is that to the
-    first one that the row has. `rate`: also billions of keys a second.
+    A line of `lines` is a label, names or patterns of rows whose figures share cells, and the baselines that it shows,
+    if not all: each has a line. With `columns`, which are baselines, each has a column instead, and the ratio is that
+    to the first one that the row has. `rate`: also billions of keys a second.
     """
 
     data: str
@@ -42,7 +36,10 @@ class Block:
 
     def text(self, results: Path, _: Path) -> str:
         record = read(results / f"{self.data}.json")
-        found = [(label, [record[name] for name in names], which) for label, names, which in self.parts()]
+        found = [
+            (label, [row for name in names for row in record.named(name)], which)
+            for label, names, which in self.parts()
+        ]
         if not self.columns:
             cells = [cell for one in found for cell in by_lines(*one)]
             return table([self.head, "baseline", "ours", "times faster"], cells, text=2)
@@ -117,6 +114,13 @@ SORTED_ORDER = """
 `take_along_axis` of 51.2M random positions in 64 chunks | take_along_axis
 `take` of 1 GiB at 1 GiB of positions, two workers of 1 GiB | take/workers
 """
+CORES = """
+`sort` of 2^28 int64 | sort-int64/*
+stable `argsort` of 2^25 int64 | stable-argsort-int64/*
+`sort` of 2^25 S20 | sort-S20/*
+`sort` of 2^25 complex128 | sort-complex128/*
+`lexsort` of 2^25 int64 of few values and float64 | lexsort-two-keys/*
+"""
 GPU_TABLE = """
 uint32 / float32, random bits | uint32/random float32/random
 uint64 / int64 / float64, random bits | uint64/random int64/random float64/random
@@ -139,9 +143,9 @@ merge sort of 2^28 uint32 / uint64, any `less` | merge-sort/uint32/less merge-so
 merge of two runs of 2^27 uint64 / uint32 | merge/uint64/2 merge/uint32/2
 """
 GPU_DASK = """
-uint32, 1 / 4 / 16 / 64 / 256 chunks | sort/uint32/1 sort/uint32/4 sort/uint32/16 sort/uint32/64 sort/uint32/256
-int64, the same | sort/int64/1 sort/int64/4 sort/int64/16 sort/int64/64 sort/int64/256
-float64, 1 / 4 / 16 / 64 chunks | sort/float64/1 sort/float64/4 sort/float64/16 sort/float64/64
+uint32, 1 / 4 / 16 / 64 / 256 chunks | sort/uint32/*
+int64, the same | sort/int64/*
+float64, 1 / 4 / 16 / 64 chunks | sort/float64/*
 10^9 int64 in 15 chunks | large
 `argsort` uint32 / int64, 16 chunks | argsort/uint32 argsort/int64
 `sort_by_key` uint32 / int64 with int64, 16 chunks | sort_by_key/uint32 sort_by_key/int64
@@ -176,140 +180,37 @@ MULTI_GPU = """
 `argsort` of 2^28 uint32 | argsort-28/2
 75 GB of uint64 in 64 chunks, made by tasks | large-u64/2
 """
-#: Functions that read and move as much as each other.
-PASSES = """
-`sort` | sort
-`argsort` | argsort
-`sort_by_key` | sort_by_key
-`lexsort` of two keys | lexsort
-`merge_sorted` | merge_sorted
-`is_sorted` | is_sorted
-`median`, `quantile`, `percentile` of few long lanes | quantile/long-lanes
-the same of short lanes in whole rows | quantile/short-lanes-in-whole-rows
-the same of short lanes in several chunks | quantile/short-lanes-in-several-chunks
-`topk`, `argtopk` | topk argtopk
-`partition`, `argpartition` | partition argpartition
-`rank` of whole lanes | rank/whole-lanes
-`rank` of a long lane | rank/a-long-lane
-`unique`, `nunique` | unique nunique
-`unique` with counts | unique/counts
-`unique` with counts, index and inverse | unique/all
-`union1d`, `intersect1d`, and the other sets | union1d intersect1d
-`searchsorted` | searchsorted
-`isin` | isin
-`take`, `take_along_axis` | take
-`put_along_axis` | put_along_axis
+#: Headline numbers of the README. A line is a label, a stored file, a row of it, and the baselines that it shows.
+HEADLINES = """
+51.2M int64 in 64 chunks, two threads of a Xeon | core_cpu | sort | `numpy.sort` on one thread
+2 GiB of int64 from Zarr to Zarr, two workers of 512 MiB | larger_than_memory_cpu | sort-int64 | DuckDB; copy
+8 GiB of int64 from Zarr to Zarr, four workers of 1 GiB | larger_than_memory_many_cores | sort-int64 | DuckDB; copy
+five quantiles of 51.2M float64; da.percentile approximates | order_statistics_cpu | quantiles | da.percentile
+xarray's median over time of (730, 300, 400) float32, after `register()` | order_statistics_cpu | median/73 | xarray
+`unique` of 12.8M distinct int64 in 16 chunks, two threads of an EPYC | sorted_order_cpu | unique | da.unique
+2^28 int64 in 64 chunks, 16 threads of a Xeon; NumPy: one thread | cores_cpu | sort-int64/16 | NumPy; Polars
+2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
+2^30 uint32 on each of two H200 | multi_gpu | u32-30/2 | PyTorch + NCCL
 """
 
 
-class Passes(Block):
-    """Reads of the source, and tasks for each of its chunks, held in memory and exchanged through the disk."""
-
-    def text(self, results: Path, _: Path) -> str:
-        record, cells = read(results / f"{self.data}.json"), []
-        for label, names, _which in self.parts():
-            counted = [record[name].details for name in names]
-            reads, again = (span([one[what] for one in counted]) for what in ("reads", "reads, not held"))
-            tasks = span([one[f"tasks a chunk, {where}"] for one in counted for where in ("held", "disk")])
-            cells.append([label, reads if reads == again else f"{reads}, or {again}", tasks])
-        return table(["function", "reads", "tasks a chunk"], cells)
-
-
-def span(values: list[float]) -> str:
-    """The least and the greatest of some numbers, to one decimal."""
-    return " to ".join(dict.fromkeys(f"{value:.1f}".removesuffix(".0") for value in (min(values), max(values))))
-
-
-def cores(results: Path, _: Path) -> str:
-    """Seconds of NumPy on one thread, of Polars on all, and ours on more and more threads."""
-    works: dict[str, list[Row]] = {}
-    for row in read(results / "cores_cpu.json").rows:
-        works.setdefault(row.name.rpartition("/")[0], []).append(row)
-    cells = []
-    for ours in works.values():
-        few, many = ours[0].ratios["NumPy"], ours[-1].ratios["NumPy"]
-        base, polars = ours[0].baselines["NumPy"], ours[0].baselines.get("Polars")
-        label, times = ours[0].work.rpartition(", ")[0], [ratio(row.ratios["NumPy"]) for row in ours]
-        cells.append([label, f"{number(base)} s", ratio(polars and base / polars), *times, ratio(many / few)])
-    threads = [row.details["x"] for row in ours]
-    head = ["64 chunks", "NumPy, 1 thread", f"Polars, {threads[-1]}", *(f"ours, {one}" for one in threads)]
-    return table([*head, f"ours, {threads[-1]} to 1"], cells)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A row whose figures a sentence shows.
-
-    ``{name:s}`` is its time. ``{name:x BASELINE}`` is how often it is as fast as a baseline, the first
-    one unless it is named. ``of`` is the inverse, and ``memory`` the share of the baseline's.
-    """
-
-    row: Row
-
-    @property
-    def where(self) -> str:
-        return self.row.work.partition(", ")[2]
-
-    def __format__(self, spec: str) -> str:
-        row, (what, _, baseline) = self.row, spec.partition(" ")
-        assert row.ours
-        if what in SECONDS:
-            return f"{number(row.ours * SECONDS[row.unit] / SECONDS[what], 2)} {what}"
-        first = baseline or next(iter(row.baselines))
-        if what == "memory":
-            return f"{100 * row.details['memory, MiB']['ours'] / row.details['memory, MiB'][first]:.0f} %"
-        return number(row.ratios[first] if what == "x" else 1 / row.ratios[first], 2)
-
-
-def described(record: Record) -> dict[str, object]:
-    """The rows of a record by name, and its machine."""
-    kind = {"Xeon": "a Xeon", "EPYC": "an EPYC"}.get(processor(record.machine))
-    facts = {"cores": record.machine.get("cores"), "cpu": kind, "GiB": record.settings.get("keys", 0) >> 27}
-    return {**facts, **{row.name: Shown(row) for row in record.rows}}
-
-
-LARGER = (
-    "{GiB} GiB of int64 from Zarr to Zarr, {sort-int64.where}, {cores} cores of {cpu}: {sort-int64:s}, "
-    "{sort-int64:x DuckDB} times as fast as DuckDB with as much memory, and {sort-int64:of copy} times what a copy "
-    "takes"
-)
-#: Headline numbers of the README: a sentence for each stored file, with figures by the names of rows.
-HEADLINES: Mapping[str, str] = {
-    "core_cpu": (
-        "51.2M int64 in 64 chunks, two threads of {cpu}: {sort:s}, {sort:x} times as fast as `np.sort` of the whole "
-        "array on one thread"
-    ),
-    "larger_than_memory_cpu": LARGER,
-    "larger_than_memory_many_cores": LARGER,
-    "order_statistics_cpu": (
-        "Five quantiles of 51.2M float64 in 64 chunks, two threads of {cpu}: {quantiles:s}, exact; {quantiles:x} times "
-        "as fast as the approximate `dask.array.percentile`. xarray's median over time of (730, 300, 400) float32, "
-        "after `register()`: {median/73:x} times as fast, with {median/73:memory} of the memory"
-    ),
-    "sorted_order_cpu": (
-        "`unique` of 12.8M distinct int64 in 16 chunks, two threads of {cpu}: {unique:x} times as fast as "
-        "`dask.array.unique`"
-    ),
-    "cores_cpu": (
-        "2^28 int64 in 64 chunks, 16 threads of {cpu}: {sort-int64/16:s}, {sort-int64/16:x NumPy} times as fast as "
-        "`np.sort` on one thread, {sort-int64/16:x Polars} times as Polars on as many"
-    ),
-    "gpu_dask_arrays": (
-        "2^28 int64 in 16 CuPy chunks, one H200: {sort/int64/16:ms}, {sort/int64/16:x} times as fast as `cupy.sort` of "
-        "one array"
-    ),
-    "multi_gpu": "2^30 uint32 on each of two H200: {u32-30/2:ms}, {u32-30/2:x} times as fast as NCCL and PyTorch",
-}
-
-
 def headlines(results: Path, document: Path) -> str:
-    """A list of the sentences, each with a link to its page."""
-    lines = []
-    for name, sentence in HEADLINES.items():
-        text = sentence.format_map(described(read(results / f"{name}.json")))
-        shown = f"- {text} ({link(name, results / f'{name}.md', document)})."
-        lines += textwrap.wrap(shown, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines)
+    """A table of rows of several files, each with a link to its page."""
+    cells = []
+    for line in HEADLINES.strip().splitlines():
+        label, data, name, baselines = line.split(" | ")
+        page = link(data, results / f"{data}.md", document)
+        found = by_lines(label, [read(results / f"{data}.json")[name]], baselines.split("; "))
+        cells += [[*one, page] for one in found]
+    return table(["work", "baseline", "ours", "times faster", "report"], cells, text=2)
+
+
+def passes(results: Path, _: Path) -> str:
+    """What is counted of each function."""
+    head = ["reads", "reads, not held", "tasks a chunk, held", "tasks a chunk, disk"]
+    rows = read(results / "passes.json").rows
+    cells = [[row.work, *(f"{row.details[what]:.1f}".removesuffix(".0") for what in head)] for row in rows]
+    return table(["function", *head], cells)
 
 
 TABLES: dict[str, Callable[[Path, Path], str]] = {
@@ -318,8 +219,8 @@ TABLES: dict[str, Callable[[Path, Path], str]] = {
     "comparison_cpu": Block("comparison_cpu", COMPARISON).text,
     "order_statistics_cpu": Block("order_statistics_cpu", ORDER_STATISTICS).text,
     "sorted_order_cpu": Block("sorted_order_cpu", SORTED_ORDER).text,
-    "cores_cpu": cores,
-    "passes": Passes("passes", PASSES).text,
+    "cores_cpu": Block("cores_cpu", CORES, head="on 1 / 2 / 4 / 8 / 16 threads").text,
+    "passes": passes,
     "gpu_table": Block("gpu_table", GPU_TABLE, ("CUB", "CuPy"), "keys").text,
     "gpu_comparison": Block("gpu_comparison", GPU_COMPARISON).text,
     "gpu_dask_arrays": Block("gpu_dask_arrays", GPU_DASK, ("CuPy", "kernel", "no-op"), "2^28 keys").text,
@@ -334,6 +235,6 @@ def filled(text: str, results: Path, document: Path) -> dict[str, tuple[str, str
     found = {}
     for match in BLOCK.finditer(text):
         if match[2] not in TABLES:
-            raise UnknownTableError(f"{document}: no table {match[2]!r}; there are {', '.join(TABLES)}")
+            raise KeyError(f"{document}: no table {match[2]!r}; there are {', '.join(TABLES)}")
         found[match[2]] = match[0], f"{match[1]}{TABLES[match[2]](results, document)}\n{match[3]}"
     return found

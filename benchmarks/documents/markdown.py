@@ -27,9 +27,10 @@ def ratio(value: float | None) -> str:
 
 
 def together(values: Iterable[float | None], show: Any = number, unit: str = "") -> str:
-    """The values of one cell, separated by slashes; empty if a value is missing."""
+    """The values of one cell, separated by slashes, or one if all are shown alike; empty if a value is missing."""
     texts = [show(value) for value in values]
-    return f"{' / '.join(texts)} {unit}".rstrip() if all(texts) else ""
+    shown = texts[:1] if len(set(texts)) == 1 else texts
+    return f"{' / '.join(shown)} {unit}".rstrip() if all(texts) else ""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1) -> str:

@@ -49,8 +49,8 @@ FILES: Mapping[str, Result] = {
         "receives at most. Messages: between workers, at most.",
     ),
     "passes": Result("Reads of the source and tasks of each function, counted", "cpu.passes"),
-    "baselines_cpu": Result("The same keys by every library", "baselines"),
-    "baselines_gpu": Result("The same keys by every library on a GPU", "baselines"),
+    "baselines_cpu": Result("The same keys by every library", "cpu.baselines"),
+    "baselines_gpu": Result("The same keys by every library on a GPU", "gpu.baselines"),
     "gpu_table": Result("Radix sorts on a GPU", "gpu.table", KERNELS),
     "gpu_comparison": Result("Comparison sorts, wide keys and merging on a GPU", "gpu.comparison", KERNELS),
     "algorithms_gpu": Result("Algorithms of the papers and a network on a GPU", "gpu.algorithms"),
@@ -64,17 +64,17 @@ FILES: Mapping[str, Result] = {
         "gpu.multi",
         "Medians of 7 warm runs, one right after another, wall time from the call to the last chunk; then the same "
         "after a pause of 0.1 s. Rows without the second figure are medians of 5 after a pause. Peak: most device "
-        "memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data. Phases: "
-        "tasks, and compute and transfer of the busiest worker.",
+        "memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data. Phases, "
+        "which the command no longer measures: tasks, and compute and transfer of the busiest worker.",
     ),
 }
 #: Details of rows that are for figures, or for the last column.
-NOT_SHOWN = ("figure", "x", "stages", "error")
+NOT_SHOWN = ("figure", "x", "stages")
 
 
 def rate(row: Row) -> str:
     """Billions of keys a second."""
-    if not (row.ours and row.keys and row.unit in SECONDS):
+    if not (row.keys and row.unit in SECONDS):
         return ""
     return number(row.keys / row.ours / SECONDS[row.unit] / 1e9)
 
@@ -95,7 +95,6 @@ def row_table(rows: list[Row]) -> str:
     details = [name for name in dict.fromkeys(name for row in rows for name in row.details) if name not in NOT_SHOWN]
     cells = []
     for row in rows:
-        failed = row.details.get("error") or ("" if row.verified else "**wrong**")
         columns = {
             "work": row.work,
             "baseline": shown(row.baselines),
@@ -104,7 +103,7 @@ def row_table(rows: list[Row]) -> str:
             "times": together(row.ratios.values(), ratio),
             "Gkeys/s": rate(row),
             **{name: shown(row.details.get(name)) for name in details},
-            "": failed,
+            "": "" if row.verified else "**wrong**",
         }
         cells.append(columns)
     # A column without content is left out.

@@ -1,6 +1,6 @@
 """Measures every algorithm on one GPU against the number of keys.
 
-    python -m benchmarks.gpu.algorithms [--cub LIBRARY] [--output DIRECTORY] [--commit COMMIT]
+    python -m benchmarks.gpu.algorithms [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/algorithms_gpu.json in about a minute. Times are medians by CUDA events; the sorts take turns. The GPU is
 kept busy, because after an idle time a sort of 0.46 ms took 0.58 ms. Every result is verified. Needs CuPy, and nvcc to
@@ -9,7 +9,7 @@ build CUB's library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,8 +24,9 @@ from ..harness.device import Table, random_keys, run_table, timed
 from ..harness.records import Point
 from ..harness.verify import is_sorted_permutation
 
-SIZES_LOG2 = range(10, 30, 2)
+SIZES = [1 << log2 for log2 in range(10, 30, 2)]
 
+#: Writes the sorted keys to the second array, or returns them.
 Sort = Callable[[Any, Any], Any]
 PAPERS = {"four_step": four_step, "count_scan_reorder": count_scan_reorder, "split": split}
 
@@ -42,10 +43,6 @@ def by_network(name: str) -> Sort:
     return sort
 
 
-def by_cupy(keys: Any, out: Any) -> None:
-    cp.sort(keys)
-
-
 #: "auto" is the default; for 32- and 64-bit keys it is "msd".
 SORTS: dict[str, Sort] = {
     "auto": lambda keys, out: kernels.sort_keys(keys, out=out),
@@ -53,36 +50,34 @@ SORTS: dict[str, Sort] = {
     **{name: of_paper(name) for name in PAPERS},
     "merge": lambda keys, out: kernels.sort_by_comparison(keys, less="a < b", out=out),
     **{name: by_network(name) for name in ("odd_even_merge", "odd_even_transposition")},
-    "cupy.sort": by_cupy,
+    "cupy.sort": lambda keys, _: cp.sort(keys),
 }
 
 
-def checked(what: str, keys: Any, out: Any) -> None:
-    """Raise unless `out` holds the sorted keys. Uses none of our kernels."""
-    if not is_sorted_permutation(keys, out):
-        raise AssertionError(f"{what}: the result is not the sorted keys")
-
-
-def algorithm_points(table: Table, _: int) -> Iterator[Point]:
-    """Check the results of the sorts, then time them in turns, for more and more keys."""
+def points_of(table: Table, figure: str, dtype: Any, sorts: dict[str, Sort], sizes: Sequence[int]) -> Iterator[Point]:
+    """Check the results of sorts, then time them in turns, for more and more keys."""
     slow: set[str] = set()
-    for log2 in SIZES_LOG2:
-        keys = random_keys(np.uint32, n := 1 << log2)
-        out, names = cp.empty_like(keys), [name for name in SORTS if name not in slow]
+    for n in sizes:
+        keys = random_keys(dtype, n)
+        out, names = cp.empty_like(keys), [name for name in sorts if name not in slow]
         for name in names:
             out.view(np.uint8).fill(0x5A)
-            SORTS[name](keys, out)
-            checked(f"{name}, {n}", keys, cp.sort(keys) if SORTS[name] is by_cupy else out)
-        samples = timed({name: partial(SORTS[name], keys, out) for name in names})
-        points = [Point("algorithms", name, n, samples[name]) for name in names]
+            found = sorts[name](keys, out)
+            # The check uses none of our kernels.
+            if not is_sorted_permutation(keys, out if found is None else found):
+                raise AssertionError(f"{name}, {n}: the result is not the sorted keys")
+        samples = timed({name: partial(sorts[name], keys, out) for name in names})
+        points = [Point(figure, name, n, samples[name]) for name in names]
         yield from points
-        # Four times the keys take at least four times as long.
+        # The next size, of at least four times the keys, takes at least four times as long.
         slow |= {point.series for point in points if 4 * point.median > device.MOST_SECONDS}
-        yield Point("algorithms", "CUB", n, [table.cub.keys(keys) / 1e3])
+        yield Point(figure, "CUB", n, [table.cub.keys(keys) / 1e3])
         cp.get_default_memory_pool().free_all_blocks()
 
 
-SECTIONS = {"algorithms": algorithm_points}
+def points(table: Table, _: int) -> Iterator[Point]:
+    yield from points_of(table, "algorithms", np.uint32, SORTS, SIZES)
+
 
 if __name__ == "__main__":
-    run_table("gpu.algorithms", __doc__, "algorithms_gpu", SECTIONS)
+    run_table("gpu.algorithms", __doc__, "algorithms_gpu", {"algorithms": points})

@@ -1,6 +1,6 @@
 """Comparison sorts, wide keys and merging on one GPU, against CUB, CuPy and our radix sorts.
 
-    python -m benchmarks.gpu.comparison [sort wide merge] [--keys-log2 28] [--cub LIBRARY] [--output DIRECTORY]
+    python -m benchmarks.gpu.comparison [sort wide merge] [--keys-log2 28] [--output DIRECTORY]
 
 Writes results/gpu_comparison.json. The method is that of `gpu.table`.
 """

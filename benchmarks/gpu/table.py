@@ -1,7 +1,6 @@
 """Measures the radix sorts on one GPU, against CUB and CuPy in the same run.
 
-    python -m benchmarks.gpu.table [main index matrix robust sizes] [--keys-log2 28] [--cub LIBRARY]
-                                   [--output DIRECTORY] [--commit COMMIT]
+    python -m benchmarks.gpu.table [main index matrix robust sizes] [--keys-log2 28] [--output DIRECTORY]
 
 Writes results/gpu_table.json. Times are medians of 7 runs between CUDA events. Scratch memory comes from CuPy's warm
 pool. CUB is called through its public API. The traffic of a row is the least that our algorithm can read and write. Its

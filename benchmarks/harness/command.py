@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .jobs import Effort
 from .machine import RESULTS, ROOT, commit_of, describe_machine
-from .records import Record
+from .records import Record, Row
 
 
 def arguments(
@@ -45,6 +46,17 @@ def arguments(
     if getattr(options, "library", "cupy") == "numpy" and options.output == RESULTS:
         parser.error("times of NumPy say nothing of a GPU: store them elsewhere with --output")
     return options
+
+
+def titled(sections: Mapping[str, Callable[..., Iterable[Row]]]) -> dict[str, Callable[..., Iterator[Row]]]:
+    """The same sections, whose rows have their name, under which a page shows them."""
+
+    def named(name: str, *args: Any) -> Iterator[Row]:
+        for row in sections[name](*args):
+            row.section = name
+            yield row
+
+    return {name: partial(named, name) for name in sections}
 
 
 def measure(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import cupy as cp
@@ -12,7 +11,7 @@ import numpy as np
 
 from dask_gpusort import kernels
 
-from ..baselines.cub import LIBRARY, Cub
+from ..baselines.cub import Cub
 from .command import arguments, measure
 from .records import Row
 from .verify import is_sorted_permutation, is_stable_order
@@ -137,11 +136,8 @@ def run_table(
     name: str, document: str | None, file: str, sections: Mapping[str, Callable[[Table, int], Iterator[Any]]]
 ) -> None:
     """Run a command that measures one GPU. Each section yields rows or points for a number of keys."""
-    more = {
-        "--keys-log2": {"type": int, "default": 28, "help": "keys of the main rows, as a power of two"},
-        "--cub": {"type": Path, "default": LIBRARY, "help": "library of CUB's sorts, built if it does not exist"},
-    }
+    more = {"--keys-log2": {"type": int, "default": 28, "help": "keys of the main rows, as a power of two"}}
     options = arguments(name, document, list(sections), more, quick=False)
-    table = Table(Cub(options.cub))
+    table = Table(Cub())
     machine = {"copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
     measure(options, file, sections, table, 1 << options.keys_log2, machine=machine, repeats=REPEATS, turns=TURNS)

@@ -144,16 +144,12 @@ def in_turns(effort: Effort, jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, l
     return samples
 
 
-def compared(
-    effort: Effort, name: str, work: str, jobs: Mapping[str, tuple[Any, ...]], unit: str = "ms", section: str = ""
-) -> Row:
+def compared(effort: Effort, name: str, work: str, jobs: Mapping[str, tuple[Any, ...]], unit: str = "ms") -> Row:
     """A row for jobs in turns: ours, first, and the baselines; with the growths of memory that they found."""
     found = in_turns(effort, jobs)
-    row = timed_row(name, work, {who: [one.seconds for one in samples] for who, samples in found.items()}, unit)
-    row.section = section
+    seconds = {who: [one.seconds for one in samples] for who, samples in found.items()}
     memory = {who: statistics.median(one.found for one in samples) for who, samples in found.items()}
-    row.details = {"memory, MiB": memory}
-    return row
+    return timed_row(name, work, seconds, unit, details={"memory, MiB": memory})
 
 
 def jobs_of(case: Case, names: Sequence[str], *args: Any, on: Job = on_threads) -> dict[str, tuple[Any, ...]]:

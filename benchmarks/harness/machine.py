@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -40,9 +41,8 @@ def version_of(name: str) -> str:
 
 def cpu_model() -> str:
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*: (.*)$", info.read_text() if info.exists() else "", re.MULTILINE)
+    return name[1] if name else platform.processor() or platform.machine()
 
 
 @functools.cache

@@ -14,6 +14,7 @@ import json
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,14 @@ class Point:
 class Row:
     """One row of a table, which documents find by its name.
 
-    `work` says what was done. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
+    `work` says what was done. `ours`, `baselines` and `samples` are in `unit`.
     `details` holds what a single benchmark adds, by the heads of its columns; with a "figure" and an "x" the row is a
     point of each series too.
     """
 
     name: str
     work: str
-    ours: float | None
+    ours: float
     unit: str = "ms"
     baselines: dict[str, float] = field(default_factory=dict)
     section: str = ""
@@ -62,18 +63,17 @@ class Row:
     @property
     def ratios(self) -> dict[str, float]:
         """Each baseline over ours, of the figures that tables show; above 1, ours is better."""
-        return {name: value / self.ours for name, value in self.baselines.items()} if self.ours else {}
+        return {name: value / self.ours for name, value in self.baselines.items()}
 
     def points(self) -> Iterable[Point]:
         """The points of a figure: ours and each baseline; times in seconds."""
-        if "figure" in self.details and self.ours:
+        if "figure" in self.details:
             for series, value in {"ours": self.ours, **self.baselines}.items():
                 yield Point(self.details["figure"], series, self.details["x"], [value * SECONDS.get(self.unit, 1)])
 
     def __str__(self) -> str:
-        ours = "failed" if self.ours is None else f"{self.ours:,.4g} {self.unit}"
         theirs = "".join(f", {name} {self.baselines[name]:,.4g} ({each:.2f} x)" for name, each in self.ratios.items())
-        return f"{self.work}: {ours}{theirs}{'' if self.verified else ' WRONG'}"
+        return f"{self.work}: {self.ours:,.4g} {self.unit}{theirs}{'' if self.verified else ' WRONG'}"
 
 
 def timed_row(name: str, work: str, samples: dict[str, list[float]], unit: str = "ms", **more: Any) -> Row:
@@ -106,9 +106,15 @@ class Record:
                 found.setdefault(point.series, []).append(point)
         return {name: sorted(points, key=lambda point: point.x) for name, points in found.items()}
 
+    def named(self, pattern: str) -> list[Row]:
+        """The rows of a name, or whose names match a pattern; there is one at least."""
+        found = [row for row in self.rows if fnmatchcase(row.name, pattern)]
+        assert found, pattern
+        return found
+
     def __getitem__(self, name: str) -> Row:
         """The row of a name."""
-        (found,) = (row for row in self.rows if row.name == name)
+        (found,) = self.named(name)
         return found
 
     def write(self, path: Path) -> None:

@@ -6,7 +6,7 @@ A drawing is 50 units wide, 5.25 inches, so that its letters are readable on a p
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ SETTINGS = {
     "svg.hashsalt": "dask_gpusort",  # the same bytes from the same drawing
 }
 
+Point = tuple[float, float]
+
 
 class Canvas:
     """Boxes, texts and arrows, with their look in one place; a digest is made of the `parts` that were drawn."""
@@ -41,15 +43,7 @@ class Canvas:
         self.axes.axis("off")
 
     def text(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        *,
-        align: str = "center",
-        size: float = FONT,
-        colour: str = INK,
-        **style: Any,
+        self, x: float, y: float, text: str, align: str = "center", size: float = FONT, colour: str = INK, **style: Any
     ) -> None:
         """Text with its middle, or its left or right end, at (x, y)."""
         self.parts.append(("text", x, y, text, align, size, colour, *style.items()))
@@ -74,38 +68,27 @@ class Canvas:
         if text:
             self.text(x + width / 2, y + height / 2, text)
 
-    def cells(
-        self, x: float, y: float, values: Sequence[Any], fills: Iterable[str] | str = WHITE, width: float = 2.4
-    ) -> None:
+    def cells(self, x: float, y: float, values: Any, fills: Sequence[str] | str = WHITE, width: float = 2.4) -> None:
         """A row of neighbouring cells, one a value, each 2.4 high."""
-        each = [fills] * len(values) if isinstance(fills, str) else list(fills)
-        for number, (value, fill) in enumerate(zip(values, each, strict=True)):
+        for number, value in enumerate(values):
+            fill = fills if isinstance(fills, str) else fills[number]
             self.box(x + number * width, y, width, 2.4, str(value), fill)
 
+    def table(self, x: float, y: float, rows: Any, width: float) -> None:
+        """A row of cells for each digit, behind the digit."""
+        for digit, row in enumerate(rows):
+            self.text(x - 0.8, y + 1.2 + 2.4 * digit, f"{digit}", align="right")
+            self.cells(x, y + 2.4 * digit, row, GROUPS[digit], width)
+
     def line(
-        self,
-        x: Sequence[float],
-        y: Sequence[float],
-        colour: str = INK,
-        width: float = 1.0,
-        *,
-        style: str = "-",
-        above: bool = False,
+        self, x: Any, y: Any, colour: str = INK, width: float = 1.0, style: str = "-", above: bool = False
     ) -> None:
         """A line through some positions, below the boxes or above them."""
         self.parts.append(("line", tuple(x), tuple(y), colour, width, style, above))
         look = {"color": colour, "linewidth": width, "linestyle": style, "solid_capstyle": "butt"}
         self.axes.plot(x, y, zorder=2.5 if above else 1, **look)
 
-    def arrow(
-        self,
-        start: tuple[float, float],
-        end: tuple[float, float],
-        colour: str = INK,
-        *,
-        both: bool = False,
-        bend: float = 0,
-    ) -> None:
+    def arrow(self, start: Point, end: Point, colour: str = INK, both: bool = False, bend: float = 0) -> None:
         """An arrow, bent to one side by a share of its length."""
         self.parts.append(("arrow", start, end, colour, both, bend))
         look = {"color": colour, "linewidth": 1.0, "mutation_scale": 9, "shrinkA": 0, "shrinkB": 0}
@@ -117,11 +100,6 @@ class Canvas:
         """Of all that was drawn and how; the same for every version of matplotlib."""
         parts = repr((self.parts, WIDTH, UNIT_INCHES, SETTINGS))
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
-
-    def save(self, path: Path) -> None:
-        """Write the drawing as SVG, with its digest."""
-        metadata = {"Date": None, "Creator": None, "Description": f"digest {self.digest}"}
-        self.figure.savefig(path, format="svg", metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -144,10 +122,11 @@ class Drawing:
         return canvas
 
     def save(self, path: Path) -> None:
-        """Write the drawing as SVG."""
+        """Write the drawing as SVG, with its digest."""
         canvas = self.canvas()
+        metadata = {"Date": None, "Creator": None, "Description": f"digest {canvas.digest}"}
         with mpl.rc_context(SETTINGS):
-            canvas.save(path)
+            canvas.figure.savefig(path, format="svg", metadata=metadata)
 
 
 #: All drawings, by name.

@@ -25,7 +25,7 @@ TOLERANCE = 3
 sys.path.insert(0, str(ROOT))
 DRAWINGS = importlib.import_module("docs.drawings").DRAWINGS
 FOLDER = importlib.import_module("docs.drawings.__main__").FOLDER
-example = importlib.import_module("docs.drawings.global_sort")
+example = importlib.import_module("docs.drawings.graphs")
 
 
 def test_each_drawing_is_stored_and_nothing_else() -> None:
@@ -54,7 +54,7 @@ def test_letters_are_inside_the_drawing_and_not_small(name: str) -> None:
 
 def test_drawing_is_deterministic(tmp_path: Path) -> None:
     for name in ("first", "second"):
-        DRAWINGS["scales"].save(tmp_path / name)
+        DRAWINGS["brackets"].save(tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.machinery
 import itertools
 import sys
 from functools import partial
@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support import numpy_kernels
 from test_benchmarks import ROOT, load, record, run
 
 pytest.importorskip("distributed")
@@ -104,7 +105,7 @@ def test_sorts_take_turns_on_a_busy_gpu(device: Any, monkeypatch: pytest.MonkeyP
 def test_a_table_with_wrong_results_is_written_too(
     device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verified: bool
 ) -> None:
-    monkeypatch.setattr(device, "Cub", lambda library: "CUB")
+    monkeypatch.setattr(device, "Cub", lambda: "CUB")
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e9)
     describe = load("harness.command")
     monkeypatch.setattr(describe, "describe_machine", lambda commit: {"device": "a GPU", "commit": commit})
@@ -137,14 +138,18 @@ def whole_numbers(dtype: Any, n: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 250, n).astype(dtype)
 
 
+def sort_by_numpy(monkeypatch: pytest.MonkeyPatch, kernels: Any) -> None:
+    """Let the kernels be NumPy's functions."""
+    for name in vars(numpy_kernels).keys() & vars(kernels).keys():
+        if callable(getattr(kernels, name)):
+            monkeypatch.setattr(kernels, name, getattr(numpy_kernels, name))
+
+
 @pytest.mark.parametrize("script", ["table", "comparison"])
 def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """The sections run with NumPy. The test compares names, baselines and verification of the rows, not times."""
-    module, kernels = load(f"gpu.{script}"), device.kernels
-    stand_in = load("harness.numpy_kernels")
-    for name in vars(stand_in).keys() & vars(kernels).keys():
-        if callable(getattr(kernels, name)):
-            monkeypatch.setattr(kernels, name, getattr(stand_in, name))
+    module = load(f"gpu.{script}")
+    sort_by_numpy(monkeypatch, device.kernels)
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e12)
     for one in (device, module):
         monkeypatch.setattr(one, "random_keys", whole_numbers)
@@ -162,78 +167,105 @@ def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.Monkey
     assert len(rows) == len(stored) - 2 * (7 if script == "table" else 5)
 
 
-def test_algorithms_are_verified_and_slow_ones_skip_larger_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "benchmarks.gpu.algorithms", raising=False)
-    script, table = load("gpu.algorithms"), SimpleNamespace(cub=SimpleNamespace(keys=lambda _: 2.0))
+def number_sorted(keys: np.ndarray, out: Any = None, **_: Any) -> np.ndarray:
+    found = np.sort(keys)
+    if out is not None:
+        out[:] = found
+    return found
 
-    def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
-        out[:] = np.sort(keys)
 
-    monkeypatch.setattr(script, "SORTS", {"ours": sort, "cupy.sort": script.by_cupy})
-    monkeypatch.setattr(script, "SIZES_LOG2", range(4, 8, 2))
-    monkeypatch.setattr(script, "random_keys", whole_numbers)
-    assert {(point.series, point.x) for point in script.algorithm_points(table, 0)} == {
-        (name, n) for name in ("ours", "cupy.sort", "CUB") for n in (16, 64)
+@pytest.mark.parametrize(("script", "series"), [("algorithms", {"ours", "cupy.sort"}), ("baselines", None)])
+def test_sorts_are_verified_and_slow_ones_skip_larger_sizes(
+    device: Any, monkeypatch: pytest.MonkeyPatch, script: str, series: Any
+) -> None:
+    for name in ("algorithms", "baselines"):
+        monkeypatch.delitem(sys.modules, f"benchmarks.gpu.{name}", raising=False)
+    tensors = SimpleNamespace(from_dlpack=lambda keys: keys, sort=lambda keys: SimpleNamespace(values=np.sort(keys)))
+    tensors.__spec__ = importlib.machinery.ModuleSpec("torch", None)
+    monkeypatch.setitem(sys.modules, "torch", tensors)
+    monkeypatch.setattr(device.kernels, "sort_keys", number_sorted)
+    algorithms, module = load("gpu.algorithms"), load(f"gpu.{script}")
+    table = SimpleNamespace(cub=SimpleNamespace(keys=lambda _: 2.0))
+    monkeypatch.setattr(algorithms, "random_keys", whole_numbers)
+    monkeypatch.setattr(module, "SIZES", [16, 64])
+    if series:
+        monkeypatch.setattr(module, "SORTS", {"ours": number_sorted, "cupy.sort": module.SORTS["cupy.sort"]})
+    else:
+        monkeypatch.setattr(module, "CHUNK_KEYS", 20)
+        series = {line for line in figures()["gpu_baselines"].lines if line != "CUB"}
+    assert {(point.series, point.x) for point in module.points(table, 0)} == {
+        (name, n) for name in (*series, "CUB") for n in (16, 64)
     }
     monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
-    assert {point.x for point in script.algorithm_points(table, 0) if point.series != "CUB"} == {16}
-    monkeypatch.setitem(script.SORTS, "ours", lambda keys, out: None)
-    with pytest.raises(AssertionError, match="ours, 16: the result is not the sorted keys"):
-        list(script.algorithm_points(table, 0))
-
-
-ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", "torch.sort", "CUB")
+    assert {point.x for point in module.points(table, 0) if point.series != "CUB"} == {16}
+    for name, sort in list(module.SORTS.items()):
+        for wrong in (lambda keys, out: None, lambda keys, out: sort(keys, out)[::-1]):  # noqa: B023 - called at once
+            monkeypatch.setitem(module.SORTS, name, wrong)
+            with pytest.raises(AssertionError, match=f"{name}, 16: the result is not"):
+                list(module.points(table, 0))
+            monkeypatch.setitem(module.SORTS, name, sort)
 
 
 @pytest.fixture
-def libraries(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The libraries as on a machine with a GPU. All of them call NumPy's sort."""
-    module = load("baselines.libraries")
-    tensor = SimpleNamespace(
-        from_dlpack=lambda keys: keys, sort=lambda keys: SimpleNamespace(values=np.sort(keys), indices=None)
+def dask_arrays(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module with the stand-ins, on a machine where `device` is given to sorts, and has no effect."""
+    monkeypatch.delitem(sys.modules, "benchmarks.gpu.dask_arrays", raising=False)
+    sort_by_numpy(monkeypatch, device.kernels)
+    module, given = load("gpu.dask_arrays"), []
+    sort = module.dask_gpusort.sort
+    monkeypatch.setattr(
+        module.dask_gpusort, "sort", lambda x, device=None, **options: given.append(device) or sort(x, **options)
     )
-    monkeypatch.setitem(sys.modules, "torch", tensor)
-
-    class Cub:
-        def __init__(self, library: Path) -> None:
-            assert library == module.CUB_LIBRARY
-
-        def call(self, name: str, keys: np.ndarray, found: np.ndarray) -> float:
-            assert name == "cub_keys_int64"
-            found[:] = np.sort(keys)
-            return 2.0
-
-    monkeypatch.setattr(sys.modules["benchmarks.baselines.cub"], "Cub", Cub)
-    monkeypatch.setattr(device.kernels, "sort_keys", np.sort)
-    monkeypatch.setattr(module, "devices", lambda: ("NVIDIA H200",))
-    monkeypatch.setattr(module.Library, "missing", lambda self: "")
-    monkeypatch.setattr(module, "DEVICE_CHUNK_KEYS", 300)
+    monkeypatch.setattr(module, "given", given, raising=False)
     return module
 
 
-@pytest.mark.parametrize("name", ON_DEVICE)
-def test_a_wrong_result_of_a_library_on_a_gpu_is_detected(
-    libraries: Any, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    seconds_here = libraries.seconds_here
-    assert seconds_here(libraries.LIBRARIES[name].sorting, 1_000) > 0
-    swapped = np.arange(1_000)
-    swapped[[0, 1]] = [1, 0]
-    sort = np.sort
-    if name == "dask_gpusort, CuPy chunks":
-        monkeypatch.setattr(libraries, "chunked", lambda keys, _: libraries.da.from_array(keys[:-1], chunks=300))
-    else:
-        monkeypatch.setattr(libraries.np, "sort", lambda keys: sort(keys)[swapped])
-        if name == "dask_gpusort, kernels":
-            monkeypatch.setattr(importlib.import_module("dask_gpusort.kernels"), "sort_keys", np.sort)
-    with pytest.raises(AssertionError, match="not in order|does not hold"):
-        seconds_here(libraries.LIBRARIES[name].sorting, 1_000)
+GPU_SECTIONS = ["chunks", "pairs", "lexsort", "large", "rows", "small", "host", "statistics", "order"]
 
 
-def test_keys_on_host_and_device_are_equal(libraries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CACHED_KEYS", "PIECE_KEYS"):
-        monkeypatch.setattr(libraries, name, 300 if name == "PIECE_KEYS" else 64)
-    here, there = libraries.make_keys(1_000), libraries.make_keys(1_000, FakeCupy())
-    np.testing.assert_array_equal(here, there)
-    # The first numbers of splitmix64 from state 0, shifted right by one bit.
-    assert (here[:2] == [0xE220A8397B1DCDAF >> 1, 0x6E789E6AA1B965F4 >> 1]).all()
+@pytest.mark.thorough
+def test_dask_arrays_have_the_stored_rows(dask_arrays: Any, tmp_path: Path) -> None:
+    run("gpu.dask_arrays", "--keys-log2", "12", "--output", str(tmp_path), "--commit", "abc")
+    found = record(tmp_path / "gpu_dask_arrays.json")
+    assert found.machine["commit"] == "abc"
+    assert list(dict.fromkeys(row.section for row in found.rows)) == GPU_SECTIONS
+    assert all(row.verified for row in found.rows), [row.work for row in found.rows if not row.verified]
+    stored = record(ROOT / "benchmarks" / "results" / "gpu_dask_arrays.json")
+    rows = {row.name: row for row in found.rows}
+    for row in stored.rows:
+        assert row.section == rows[row.name].section
+        assert row.baselines.keys() <= rows[row.name].baselines.keys()
+    # What a public call does not reach is no baseline of it.
+    assert not any("kernel" in row.baselines for row in found.rows if row.section == "lexsort")
+    written = run("documents", "--results", str(tmp_path))
+    assert sorted(line.removeprefix("written: ") for line in written.splitlines() if line) == [
+        "gpu_dask_arrays.md",
+        "gpu_dask_chunks.svg",
+    ]
+    text = (tmp_path / "gpu_dask_arrays.md").read_text()
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == GPU_SECTIONS
+
+
+def test_a_wrong_result_in_chunks_is_detected(dask_arrays: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(row.verified for row in dask_arrays.small_rows(0))
+    # NumPy's order of few keys is right, but the array is another one.
+    sort = dask_arrays.dask_gpusort.sort
+    monkeypatch.setattr(dask_arrays.dask_gpusort, "sort", lambda x, **options: sort(x, **options)[::-1])
+    assert not any(row.verified for row in dask_arrays.small_rows(0))
+    for wrong in (np.arange(3.0), np.arange(4), np.arange(3) + 1):
+        assert not dask_arrays.bits_equal(wrong, np.arange(3))
+
+
+def test_chunks_are_allocated_one_by_one(dask_arrays: Any) -> None:
+    keys = np.arange(12).reshape(3, 4)
+    x = dask_arrays.resident(keys, (2, 3))
+    assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
+    np.testing.assert_array_equal(x.compute(scheduler="synchronous"), keys)
+    assert not any(np.shares_memory(block, keys) for block in dict(x.dask).values())
+
+
+def test_numpy_chunks_are_sorted_on_the_gpu(dask_arrays: Any) -> None:
+    """The option ``device`` is given to our sort on the GPU, and not to the one on the CPU."""
+    (row,) = dask_arrays.host_rows(1 << 12)
+    assert row.verified
+    assert dask_arrays.given == [None, "cuda"] + ["cuda"] * (dask_arrays.WARM_UPS + dask_arrays.REPEATS)

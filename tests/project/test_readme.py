@@ -39,7 +39,7 @@ def test_stale_documents_are_named(tmp_path: Path) -> None:
 
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:
     blocks = load("documents.blocks")
-    with pytest.raises(blocks.UnknownTableError, match=r"page.md: no table 'unheard\.of'"):
+    with pytest.raises(KeyError, match=r"page.md: no table 'unheard\.of'"):
         blocks.filled("<!-- table: unheard.of -->\n<!-- end of table -->", RESULTS, tmp_path / "page.md")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import dask_gpusort
 
-from ...harness.verify import Part, checksums, fault_of, summarize
+from ..harness.verify import Part, checksums, fault_of, summarize
 
 #: Keys made at a time. They take little memory compared with all keys.
 PIECE = 1 << 26
@@ -55,24 +55,18 @@ WORKS = {
     # 75 GB, half of an H200's memory. The tasks that sort the input also make it, so it is not kept.
     "large-u64": Work("u8", 33.13, chunks=64, repeats=1, kept=False, patience=LARGE_PATIENCE),
 }
-DEFAULT = [name for name in WORKS if name != "large-u64"]
-
-
-def make_chunk(work: Work, start: int, stop: int, total: int, library: str) -> Any:
-    module = __import__(library)
-    out = module.empty(stop - start, work.dtype)
-    rng = module.random.default_rng(start + 1)
-    for first in range(start, stop, PIECE):
-        last = min(first + PIECE, stop)
-        out[first - start : last - start] = make_piece(work, module, rng, first, last, total)
-    if library == "cupy":
-        module.cuda.get_current_stream().synchronize()
-    return out
 
 
 def make_block(work: Work, starts: range, library: str, block_id: Any = None) -> Any:
-    chunk = block_id[0]
-    return make_chunk(work, starts[chunk], starts[chunk + 1], starts[-1], library)
+    """Task: the keys of a chunk, made piece by piece."""
+    module, start, stop = __import__(library), starts[block_id[0]], starts[block_id[0] + 1]
+    out, rng = module.empty(stop - start, work.dtype), module.random.default_rng(start + 1)
+    for first in range(start, stop, PIECE):
+        last = min(first + PIECE, stop)
+        out[first - start : last - start] = make_piece(work, module, rng, first, last, starts[-1])
+    if library == "cupy":
+        module.cuda.get_current_stream().synchronize()
+    return out
 
 
 def summarize_block(work: Work, starts: range, library: str, chunk: int) -> Part:
@@ -111,24 +105,15 @@ class Data:
         self.row_bytes = np.dtype(work.dtype).itemsize + {"keys": 0, "pairs": 4, "positions": 8}[work.want]
         self.starts = range(0, self.total + 1, size)
         self.values = None
+        made, meta = (work, self.starts, library), __import__(library).empty(0, work.dtype)
         if not work.kept:
-            options = {"dtype": work.dtype, "meta": __import__(library).empty(0, work.dtype)}
-            self.keys = da.map_blocks(
-                make_block, work, self.starts, library, chunks=((size,) * self.chunks,), **options
-            )
+            self.keys = da.map_blocks(make_block, *made, chunks=((size,) * self.chunks,), dtype=work.dtype, meta=meta)
             return
-        meta = __import__(library).empty(0, work.dtype)
-        name = f"input-{time.perf_counter_ns()}"
-        futures = {}
+        name, futures = f"input-{time.perf_counter_ns()}", {}
         for chunk in range(self.chunks):
             # Unplaced chunks go to the workers in turn, as Dask places them.
-            at = chunk // work.chunks if work.placed else chunk % len(addresses)
-            futures[name, chunk] = client.submit(
-                make_chunk,
-                *(work, self.starts[chunk], self.starts[chunk + 1], self.total, library),
-                key=(name, chunk),
-                workers=[addresses[at]],
-            )
+            at = addresses[chunk // work.chunks if work.placed else chunk % len(addresses)]
+            futures[name, chunk] = client.submit(make_block, *made, (chunk,), key=(name, chunk), workers=[at])
         distributed.wait(list(futures.values()), timeout=PATIENCE)
         self.keys = da.Array(futures, name, ((size,) * self.chunks,), meta=meta)
         if work.want == "pairs":
@@ -164,10 +149,9 @@ class Data:
 
     def check_positions(self, positions: Any) -> bool:
         """Whether positions are a permutation, by their number, their sum and that of their squares."""
-        parts = self.client.gather([self.client.submit(summarize, one, pure=False) for one in chunk_futures(positions)])
         n = self.total
         wanted = n, n * (n - 1) // 2 % (1 << 64), (n - 1) * n * (2 * n - 1) // 6 % (1 << 64)
-        return checksums(parts) == wanted
+        return checksums(self.summaries(positions)) == wanted
 
 
 def number_keys(block: Any, library: str, block_id: Any = None) -> Any:

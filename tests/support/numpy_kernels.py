@@ -1,4 +1,4 @@
-"""The functions of `dask_gpusort.kernels` that the benchmarks call, by NumPy: to try a command without a GPU."""
+"""The functions of `dask_gpusort.kernels` that the benchmarks call, by NumPy."""
 
 from __future__ import annotations
 
