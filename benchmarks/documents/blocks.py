@@ -182,13 +182,13 @@ MULTI_GPU = """
 """
 #: Headline numbers of the README. A line is a label, a stored file, a row of it, and the baselines that it shows.
 HEADLINES = """
-51.2M int64 in 64 chunks, two threads of a Xeon | core_cpu | sort | `numpy.sort` on one thread
-2 GiB of int64 from Zarr to Zarr, two workers of 512 MiB | larger_than_memory_cpu | sort-int64 | DuckDB; copy
-8 GiB of int64 from Zarr to Zarr, four workers of 1 GiB | larger_than_memory_many_cores | sort-int64 | DuckDB; copy
-five quantiles of 51.2M float64; da.percentile approximates | order_statistics_cpu | quantiles | da.percentile
-xarray's median over time of (730, 300, 400) float32, after `register()` | order_statistics_cpu | median/73 | xarray
-`unique` of 12.8M distinct int64 in 16 chunks, two threads of an EPYC | sorted_order_cpu | unique | da.unique
-2^28 int64 in 64 chunks, 16 threads of a Xeon; NumPy: one thread | cores_cpu | sort-int64/16 | NumPy; Polars
+51.2M int64 in 64 chunks, two Xeon threads | core_cpu | sort | `numpy.sort` on one thread
+2 GiB of int64 in Zarr, two workers of 512 MiB, two EPYC cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
+8 GiB of int64 in Zarr, four workers of 1 GiB, 16 Xeon cores | larger_than_memory_many_cores | sort-int64 | DuckDB; copy
+five quantiles of 51.2M float64, two EPYC threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
+xarray's median after `register()`: (730, 300, 400) float32, two EPYC threads | order_statistics_cpu | median/73 | xarray
+`unique` of 12.8M distinct int64 in 16 chunks, two EPYC threads | sorted_order_cpu | unique | da.unique
+2^28 int64 in 64 chunks, 16 Xeon threads; NumPy: one thread | cores_cpu | sort-int64/16 | NumPy; Polars
 2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
 2^30 uint32 on each of two H200 | multi_gpu | u32-30/2 | PyTorch + NCCL
 """

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from dask_gpusort.table.digits import scan_table
 
-from .canvas import ACCENT, GREY, GROUPS, INK, ORANGE, PALE, SKY, SMALL, WHITE, Canvas, drawing
+from .canvas import ACCENT, GREEN, GREY, GROUPS, INK, ORANGE, PALE, SKY, SMALL, WHITE, Canvas, drawing
 
 #: Two tiles of keys with digits of 2 bits.
 TILES = np.array([[3, 0, 1, 3, 0], [2, 1, 3, 0, 1]])
+
+
+@drawing(33)
+def scales(c: Canvas) -> None:
+    """An array of chunks, a chunk of tiles, a tile of keys; each is sorted, counted, scanned and scattered."""
+    rows = ((3.4, "array: a Dask graph, blocks are chunks", 4, 2), (12.4, "chunk: kernels, blocks are tiles", 8, 3))
+    for y, text, parts, zoomed in rows:
+        c.heading(y - 1.6, text)
+        width = 48 / parts
+        for part in range(parts):
+            c.box(1 + part * width, y, width, 3, fill=SKY if part == zoomed else WHITE)
+        for near, far in ((zoomed * width, 1.0), ((zoomed + 1) * width, 49.0)):
+            c.line((1 + near, far), (y + 3, y + 9), PALE, style=":")
+    c.heading(19.8, "tile: one thread block, blocks are the keys of threads")
+    c.cells(1, 21.4, (5, 2, 7, 1, 6, 0, 3, 4, 2, 6, 1, 5), SKY, 4)
+    steps = ("sort\neach block", "count\nits digits", "scan\nthe counts", "scatter\nits runs")
+    for number, step in enumerate(steps):
+        c.box(1 + 12.6 * number, 27, 10.2, 5, step, GREY)
+        if number:
+            c.arrow((12.6 * number - 1.4, 29.5), (1 + 12.6 * number, 29.5))
 
 
 @drawing(50)
@@ -67,6 +89,24 @@ def msd_levels(c: Canvas) -> None:
     c.heading(33.6, "block sort: one thread block a bucket")
     c.note(25, 41.6, "An overfull bucket is listed, and partitioned once more")
     c.note(25, 43.8, "by digits of its own range.")
+
+
+@drawing(33)
+def splitter_map(c: Canvas) -> None:
+    """The splitter map: equal intervals of the domain, cut into buckets in proportion to their samples."""
+    shares = np.array([1, 2, 5, 8, 6, 3, 1])
+    steps = np.concatenate([[0], np.cumsum(shares)]) / shares.sum()
+    x = 9 + np.arange(8) * 5.4
+    y = 24 - steps * 20
+    for number, (left, right) in enumerate(pairwise(x)):
+        c.box(left, 24 - 0.7 * shares[number], right - left, 0.7 * shares[number], fill=GREY)
+    c.line(x, y, ACCENT, 2.2, above=True)
+    c.line((9, 9, 47), (3, 24, 24))
+    c.text(4.4, 13.5, "fine\nbucket", rotation=0)
+    c.text(28, 26, "coordinate: code, or value of a float")
+    c.text(16.5, 6, "bucket of a key:\none look-up, one\ninterpolation", size=SMALL, colour=ACCENT)
+    c.note(28, 28.8, "Bars: samples in intervals of equal width. An interval with many")
+    c.note(28, 31, "samples is cut into many buckets; inside one the map is linear.")
 
 
 @drawing(40)
@@ -132,3 +172,24 @@ def merge_path(c: Canvas) -> None:
     for number, (key, run) in enumerate(merged):
         c.box(5 + 4.6 * number + 0.6 * (number // 2), 35, 4.6, 2.6, str(key), (SKY, ORANGE)[run])
     c.note(25, 39.6, "four parts of two keys, made independently")
+
+
+@drawing(33)
+def look_back(c: Canvas) -> None:
+    """Decoupled look-back: a tile adds counts of its predecessors until one has published a prefix."""
+    counts = [3, 5, 2, 4, 6]
+    c.heading(1.4, "status words of one digit, one word a tile")
+    kinds = ("prefix", "prefix", "counts", "counts", "this tile")
+    held = (counts[0], sum(counts[:2]), counts[2], counts[3], counts[4])
+    for tile, (kind, value) in enumerate(zip(kinds, held, strict=True)):
+        fill = {"prefix": GREEN, "counts": ORANGE, "this tile": SKY}[kind]
+        c.box(1 + 9.8 * tile, 3.2, 8.8, 5, f"{kind}\n{value}", fill)
+        c.note(5.4 + 9.8 * tile, 9.8, f"tile {tile}")
+    for tile, bend in ((3, -0.25), (2, -0.35), (1, -0.4)):
+        c.arrow((44, 11.2), (6 + 9.8 * tile, 11.2), PALE, bend=bend)
+    before = sum(counts[:4])
+    c.text(25, 20.6, f"keys before this tile: {counts[3]} + {counts[2]} + {held[1]} = {before}", weight="bold")
+    c.note(25, 23.4, f"The tile publishes its prefix, {before} + {counts[4]} = {before + counts[4]}, for later tiles.")
+    c.note(25, 27.4, "A word is a flag (counts or prefix) in two bits and a number,")
+    c.note(25, 29.6, "so no fence is needed. Tiles are numbered in the order in which")
+    c.note(25, 31.8, "they begin, so all that a tile waits for have begun.")
