@@ -186,7 +186,7 @@ HEADLINES = """
 2 GiB of int64 in Zarr, two workers of 512 MiB, two EPYC cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
 8 GiB of int64 in Zarr, four workers of 1 GiB, 16 Xeon cores | larger_than_memory_many_cores | sort-int64 | DuckDB; copy
 five quantiles of 51.2M float64, two EPYC threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
-xarray's median after `register()`: (730, 300, 400) float32, two EPYC threads | order_statistics_cpu | median/73 | xarray
+xarray's median after `register()`: (730, 300, 400) float32, 2 EPYC threads | order_statistics_cpu | median/73 | xarray
 `unique` of 12.8M distinct int64 in 16 chunks, two EPYC threads | sorted_order_cpu | unique | da.unique
 2^28 int64 in 64 chunks, 16 Xeon threads; NumPy: one thread | cores_cpu | sort-int64/16 | NumPy; Polars
 2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
