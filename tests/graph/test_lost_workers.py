@@ -215,7 +215,7 @@ def prefix_of(found, stage):
 
 @pytest.fixture(scope="module")
 def threads():
-    with runs.cluster(4) as client:
+    with runs.cluster(4, **runs.RETIRING) as client:
         yield client
 
 

@@ -14,6 +14,9 @@ from dask_gpusort.graph.runs.plugins import NAME
 
 from .gangs import until
 
+#: Settings of a cluster whose workers retire: the interval at which these move their data.
+RETIRING = {"distributed.scheduler.active-memory-manager.interval": "50ms"}
+
 
 @contextmanager
 def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
@@ -22,7 +25,6 @@ def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
         "distributed.scheduler.allowed-failures": 10,
         # A worker tries for as long to fetch from one that is lost, before it computes what that had.
         "distributed.comm.timeouts.connect": "2s",
-        "distributed.scheduler.active-memory-manager.interval": "50ms",  # at which a worker that retires moves its data
         "optimization.fuse.active": False,
         **config,
     }
