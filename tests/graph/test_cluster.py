@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -18,6 +17,7 @@ from dask_gpusort.graph.runtime import scheduler_in_use
 from dask_gpusort.kernels.launch import loader
 
 distributed = pytest.importorskip("distributed")
+gangs = pytest.importorskip("support.gangs")
 
 
 @pytest.fixture
@@ -134,10 +134,7 @@ def test_sorts_leave_no_client_on_the_scheduler(on_cluster, exchange):
         y = dask_gpusort.sort(x, exchange=exchange).persist()
         assert (y.compute() == np.arange(1000)).all()
         del y
-        deadline = time.monotonic() + 10
-        while set(clients) != before and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert set(clients) == before
+        gangs.until(lambda: set(clients) == before, "the end of other clients")
 
 
 def test_warm_up_releases_its_futures(cluster_client, monkeypatch):
@@ -155,10 +152,7 @@ def test_warm_up_releases_its_futures(cluster_client, monkeypatch):
     assert found == [("distributed", cluster_client, before)] * 3
     assert cluster_client.scheduler_comm.interval == 0
     # The client releases them on another thread.
-    deadline = time.monotonic() + 10
-    while cluster_client.futures and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not cluster_client.futures
+    gangs.until(lambda: not cluster_client.futures, "released futures")
 
 
 def test_warm_up_needs_workers():

@@ -1,13 +1,11 @@
-"""A cluster that changes in the middle of a sort: workers join and retire, and the scheduler dies."""
+"""A cluster that changes in the middle of a sort: workers join, it adapts, and the scheduler dies."""
 
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
 
 import dask
 import dask.array as da
-import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
@@ -18,25 +16,14 @@ import dask_gpusort
 
 distributed = pytest.importorskip("distributed")
 gangs = pytest.importorskip("support.gangs")
+runs = pytest.importorskip("support.runs")
 
 EXCHANGES = ("runs", "tasks", "gather", "gang")
 SIZE, CHUNK = 20_000, 1000
 ARRAY = ours.make("f8", SIZE, "zipf")
 SORTED = oracle.sort(ARRAY)
-
-
-def started(workers, **options):
-    """A cluster of threads, and its client."""
-    config = {
-        "distributed.comm.timeouts.connect": "60s",
-        "distributed.scheduler.allowed-failures": 10,
-        "distributed.scheduler.active-memory-manager.interval": "50ms",  # at which a worker that retires moves its data
-    }
-    settings = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
-    stack = ExitStack()
-    stack.enter_context(dask.config.set({"scheduler": "distributed", **config}))
-    cluster = stack.enter_context(distributed.LocalCluster(dashboard_address=":0", **settings, **options))
-    return stack, cluster, stack.enter_context(distributed.Client(cluster))
+#: No worker is lost: one that comes or goes has time to connect, and Dask fuses tasks as it does by default.
+CHANGES = {**runs.RETIRING, "distributed.comm.timeouts.connect": "60s", "optimization.fuse.active": None}
 
 
 def held_back(gate):
@@ -63,63 +50,19 @@ def begin(client, exchange, gate):
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_a_worker_that_joins(tmp_path, exchange):
     gate = gangs.Gate(tmp_path)
-    stack, cluster, client = started(2)
-    with stack:
+    with runs.cluster(2, **CHANGES) as client:
         future = begin(client, exchange, gate)
-        cluster.scale(3)
+        client.cluster.scale(3)
         client.wait_for_workers(3, timeout=60)
         gate.open()
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
 
 
-class RetireAt(distributed.SchedulerPlugin):
-    """Retire the worker that finishes the second task with a prefix, or the only one."""
-
-    name = "retire-at"
-
-    def __init__(self, scheduler, prefix):
-        self.scheduler, self.prefix = scheduler, prefix
-        self.seen, self.retired = 0, None
-
-    def transition(self, key, start, finish, *args, **kwargs):
-        name = key if isinstance(key, str) else key[0]
-        self.seen += finish == "memory" and name.startswith(self.prefix)
-        if self.seen == 1 + (self.prefix != "sort-list") and self.retired is None:
-            self.retired = next(iter(self.scheduler.tasks[key].who_has)).address
-            self.scheduler.loop.add_callback(self.scheduler.retire_workers, workers=[self.retired])
-
-
-@pytest.mark.parametrize(
-    ("exchange", "stage"),
-    [
-        ("runs", "sort-local"),
-        ("runs", "sort-list"),
-        ("runs", "sort-merge"),
-        ("tasks", "sort-local"),
-        ("tasks", "sort-merge"),
-        ("gather", "sort-merge"),
-        ("gang", "sort-gang"),
-        ("gang", "output"),
-    ],
-)
-def test_a_worker_that_retires(exchange, stage):
-    stack, cluster, client = started(3)
-    with stack, dask.config.set({"optimization.fuse.active": False}), groups(6):
-        x = da.from_array(ARRAY, chunks=CHUNK).map_blocks(np.copy)
-        found = dask_gpusort.sort(x, exchange=exchange, stable=True)
-        plugin = RetireAt(cluster.scheduler, found.name if stage == "output" else stage)
-        cluster.scheduler.add_plugin(plugin)
-        oracle.assert_same_bits(gangs.result_of(client.compute(found)), SORTED)
-        assert plugin.retired
-        gangs.until(lambda: plugin.retired not in gangs.addresses(client), "the end of a worker")
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_an_adaptive_cluster(tmp_path, exchange):
     gate = gangs.Gate(tmp_path)
-    stack, cluster, client = started(1)
-    with stack:
-        cluster.adapt(minimum=1, maximum=2, interval="50ms", wait_count=1, target_duration="1ms")
+    with runs.cluster(1, **CHANGES) as client:
+        client.cluster.adapt(minimum=1, maximum=2, interval="50ms", wait_count=1, target_duration="1ms")
         for number in range(2):
             (tmp_path / "open").unlink(missing_ok=True)
             for mark in tmp_path.glob("at-*"):

@@ -1,4 +1,4 @@
-"""Sorts on a cluster: every exchange, the same bits as on threads, and workers that are killed."""
+"""Sorts on a cluster: every exchange, and the same bits as on threads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from support import oracle, runs
+from support import oracle
 from support import strategies as ours
 from support.gangs import until
-from support.killing import KillAt, two_processes
 from support.marks import grid
 from support.sorting import groups
 
@@ -42,7 +41,7 @@ def test_auto_chooses_runs_if_the_memory_of_workers_is_unknown(client):
         assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
 
 
-@pytest.mark.parametrize(("workers", "memory"), [(1, "64 MiB"), (2, "32 MiB"), (2, "1 MiB")])
+@pytest.mark.parametrize(("workers", "memory"), [(1, "64 MiB"), (2, "1 MiB")])
 def test_auto_keeps_runs_on_workers_of_any_memory(workers, memory):
     array = ours.make("f4", 100_000, "special")
     options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
@@ -228,110 +227,3 @@ def test_a_client_that_is_not_the_default(cluster_client):
     with groups(3):
         found = dask_gpusort.sort(da.from_array(array, chunks=60))
     oracle.assert_same_bits(cluster_client.compute(found, sync=True), np.sort(array))
-
-
-# Lost workers.
-
-
-@pytest.fixture(scope="module")
-def processes():
-    with two_processes() as client:
-        yield client
-
-
-STAGES = {
-    "runs": ["sort-local", "sort-list", "sort-merge", "output"],
-    "tasks": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
-    "gather": ["sort-local", "sort-count", "sort-sum", "sort-scan", "sort-cut", "sort-scatter", "sort-merge", "output"],
-    "join": ["sort-local", "output"],
-    "gang": ["sort-gang", "sort-joined", "output"],
-}
-
-
-KILLED = [(exchange, stage, "radix") for exchange in STAGES for stage in STAGES[exchange]]
-KILLED += [(exchange, stage, "merge") for exchange in ("tasks", "gather") for stage in ("sort-scatter", "sort-merge")]
-KILLED += [("runs", "sort-merge", "merge")]
-#: Cases of the default run: for each exchange, while chunks are exchanged. `test_runs` and `test_gang_faults` lose
-#: workers of this process at each stage.
-KILLED_FIRST = [
-    ("runs", "sort-merge", "merge"),
-    ("tasks", "sort-scatter", "radix"),
-    ("tasks", "sort-freed", "radix"),
-    ("gather", "sort-scatter", "radix"),
-    ("gang", "sort-gang", "radix"),
-]
-
-
-@pytest.mark.parametrize(
-    ("exchange", "stage", "method"),
-    [pytest.param(*case, marks=() if case in KILLED_FIRST else pytest.mark.thorough) for case in KILLED],
-)
-def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
-    # The exchange by tasks uses separate scans, as for many runs, and cuts first where the case needs it.
-    monkeypatch.setattr("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
-    monkeypatch.setattr("dask_gpusort.plan.make.cuts_first", lambda *_: stage == "sort-freed")
-    client = processes
-    client.wait_for_workers(2, timeout=60)
-    flag = tmp_path / "killed"
-    array = ours.make("f8", 40_000, "zipf", seed=len(stage))
-    with (
-        client.as_current(),
-        dask.config.set({"scheduler": "distributed", "optimization.fuse.active": False}),
-        groups(6, (8, 1 << 16)),
-    ):
-        x = da.from_array(array, chunks=2000).map_blocks(np.negative)
-        found = dask_gpusort.sort(x, exchange=exchange, stable=True, method=method)
-        if stage == "sort-joined":  # these tasks run only if some output chunks are not computed
-            found = found[: len(array) // 2]
-        prefix = found.name if stage == "output" else stage
-        # These stages have one task.
-        single = stage in ("sort-list", "sort-scan")
-        single |= stage in ("sort-gang", "sort-joined")  # one for each worker
-        single |= (exchange, stage) in [("join", "sort-local"), ("gather", "sort-scatter"), ("gather", "sort-cut")]
-        client.register_plugin(KillAt(prefix, flag, after=1 if single else 2))
-        try:
-            got = client.compute(found, retries=3).result(timeout=120)
-        finally:
-            client.wait_for_workers(2, timeout=60)
-            client.unregister_worker_plugin(KillAt.name)
-    assert flag.exists(), "no worker was killed"
-    oracle.assert_same_bits(got, oracle.sort(-array)[: found.shape[0]])
-
-
-def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
-    client = processes
-    client.wait_for_workers(2, timeout=60)
-
-    def block(block_id):
-        # The chunk is shorter each time, so it does not fit the earlier counts.
-        number = block_id[0]
-        times = len(list(tmp_path.glob(f"block-{number}-*")))
-        (tmp_path / f"block-{number}-{times}").touch()
-        return np.arange(1000 - times)
-
-    refused = 0
-    for exchange in EXCHANGES:
-        for mark in tmp_path.iterdir():
-            mark.unlink()
-        with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
-            x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
-            found = dask_gpusort.sort(x, exchange=exchange)
-            stage = {"gang": "sort-gang", "runs": "sort-merge"}.get(exchange, "sort-scatter")
-            client.register_plugin(KillAt(stage, tmp_path / "killed", after=1))
-            try:
-                got = client.compute(found, retries=1).result(timeout=120)
-            except (RuntimeError, ValueError) as error:
-                # The exchange finds the change, or the check of sizes if the counts were lost too.
-                assert re.search("(?i)persist", str(error)), error
-                refused += 1
-                # Who has the error has the failed result, but no runs.
-                runs.until(lambda: not runs.left(client).keys() - {"lists"}, "the end of all runs")
-            else:
-                # The killed worker held shards but none of the chunks.
-                assert not list(tmp_path.glob("block-*-1")), "a chunk that changed was not noticed"
-                np.testing.assert_array_equal(got, np.sort(np.tile(np.arange(1000), 8)))
-            finally:
-                client.wait_for_workers(2, timeout=60)
-                client.unregister_worker_plugin(KillAt.name)
-        assert (tmp_path / "killed").exists(), "no worker was killed"
-    assert refused

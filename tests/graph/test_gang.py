@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask
@@ -249,8 +250,9 @@ def test_two_workers_are_killed_while_members_wait(client, gate):
     oracle.assert_same_bits(gangs.result_of(future), SORTED)
 
 
-def patch_exchange(client, replace):
-    """Replace `WorkerComms.exchange` on all workers by `replace(original)`; call the result to undo it."""
+@contextmanager
+def patched_exchange(client, replace):
+    """Replace `WorkerComms.exchange` on all workers by `replace(original)`; in the end all workers are there again."""
 
     def patch():
         comms = communicator.WorkerComms
@@ -266,7 +268,11 @@ def patch_exchange(client, replace):
             del comms.original
 
     client.run(patch)
-    return lambda: client.run(undo)
+    try:
+        yield
+    finally:
+        client.wait_for_workers(3, timeout=60)
+        client.run(undo)
 
 
 def waits_at(gate):
@@ -289,16 +295,12 @@ def kill_member(client, rank):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_is_killed_during_the_exchange(client, gate, rank):
     # Member 0 has not sent anything when it arrives at the gate; the others wait for its shards.
-    undo = patch_exchange(client, waits_at(gate))
-    try:
+    with patched_exchange(client, waits_at(gate)):
         future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
         gangs.until(lambda: gate.arrived("exchange-0"), "an exchange")
         kill_member(client, rank)
         gate.open()
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
-    finally:
-        client.wait_for_workers(3, timeout=60)
-        undo()
 
 
 # Errors, cancellation, clients that go.
@@ -329,31 +331,22 @@ def fails(times, folder):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_exchange_that_fails_is_repeated(client, tmp_path, times):
-    undo = patch_exchange(client, fails(times, str(tmp_path)))
-    try:
+    with patched_exchange(client, fails(times, str(tmp_path))):
         oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
-    finally:
-        undo()
     assert len(list(tmp_path.iterdir())) == times
 
 
 def test_an_exchange_that_fails_always_is_an_error(client, tmp_path):
-    undo = patch_exchange(client, fails(1000, str(tmp_path)))
-    try:
+    with patched_exchange(client, fails(1000, str(tmp_path))):
         error = gangs.error_of(client.compute(gang_sort(da.from_array(ARRAY, chunks=1000))))
         assert re.search("no route to host.*exchange='tasks'", str(error))
-    finally:
-        undo()
 
 
 def test_an_exchange_that_hangs_is_repeated(client, gate):
-    undo = patch_exchange(client, lambda original: waits_once(original, gate))
-    try:
+    with patched_exchange(client, lambda original: waits_once(original, gate)):
         with dask.config.set({"gpusort.gang_timeout": 0.5}):
             future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
-    finally:
-        undo()
 
 
 def test_an_exchange_over_a_slow_network_takes_its_time(client):
@@ -522,12 +515,8 @@ def fails_behind_a_piece(folder):
 
 
 def test_an_exchange_that_fails_after_some_groups_were_merged(client, tmp_path):
-    undo = patch_exchange(client, fails_behind_a_piece(str(tmp_path)))
-    try:
-        with dask.config.set({"gpusort.groups": 12}):
-            oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=10_000)).compute(), SORTED)
-    finally:
-        undo()
+    with patched_exchange(client, fails_behind_a_piece(str(tmp_path))), dask.config.set({"gpusort.groups": 12}):
+        oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=10_000)).compute(), SORTED)
     assert (tmp_path / "failed").exists()
 
 
@@ -545,17 +534,13 @@ def stops_behind_a_piece(gate):
 
 
 def test_a_worker_is_killed_after_some_groups_were_merged(client, gate):
-    undo = patch_exchange(client, stops_behind_a_piece(gate))
-    try:
+    with patched_exchange(client, stops_behind_a_piece(gate)):
         with dask.config.set({"gpusort.groups": 12}):
             future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
         gangs.until(lambda: gate.arrived("exchange-0") and gate.arrived("exchange-1"), "an exchange")
         kill_member(client, 1)
         gate.open()
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
-    finally:
-        client.wait_for_workers(3, timeout=60)
-        undo()
 
 
 @pytest.mark.parametrize("chunks", [10_000, 1000])

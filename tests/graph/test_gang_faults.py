@@ -5,7 +5,7 @@ Member 1 is held at a stage, something happens to it, and then it goes on. `OUTC
 What is the same by construction, or tested elsewhere:
 
 - A member that is ready or in memory runs nothing that could raise.
-- Retired: first paused, then killed (`test_cluster_events.py`).
+- Retired: first paused, then killed (`test_lost_workers.py`).
 
 Three more faults end alike at each stage: a member is not stolen (`test_stolen`), takes no unit of a resource
 (`test_killed_with_resources`), and a restart leaves nothing of it (`test_restart`).

@@ -24,7 +24,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.killing import two_processes
 from support.marks import grid
 from support.sorting import groups
 
@@ -471,31 +470,6 @@ def check(client, found):
     runs.check_nothing_is_left(client)
 
 
-#: When a worker is lost: the prefix of a task, which of these tasks, and which worker.
-LOST = {
-    "first runs": ("sort-local", (2,), runs.lose),
-    "all runs but one": ("sort-local", (SIZE // CHUNK - 1,), runs.lose_another),
-    "the list": ("sort-list", (1,), runs.lose),
-    "runs, not the list": ("sort-list", (1,), runs.lose_another),
-    "groups": ("sort-merge", (2,), runs.lose),
-    "another one, as groups end": ("sort-merge", (3,), runs.lose_another),
-    "two, one after the other": ("sort-merge", (1, 3), runs.lose),
-    "the worker of outputs": ("sorted", (3,), runs.lose),
-    "another worker than that of outputs": ("sorted", (4,), runs.lose_another),
-}
-
-
-@pytest.mark.parametrize(("event", "where"), grid(list(LOST), ["files", "memory"]))
-def test_a_lost_worker(kept_in, event, where):
-    kept_in(where)
-    prefix, numbers, lose = LOST[event]
-    with runs.cluster(4) as client:
-        found = sort()
-        runs.call_at(client, found.name if prefix == "sorted" else prefix, numbers, lose)
-        check(client, found)
-        assert len(client.cluster.scheduler.workers) == 4 - len(numbers)
-
-
 def lose_with_handles(scheduler, address):
     """Lose the other worker when it alone has the handles of its runs, as the memory manager of Dask may have it."""
     lost = [key for key, keeper in scheduler.plugins[plugins.NAME]._keepers.items() if keeper != address]
@@ -505,8 +479,8 @@ def lose_with_handles(scheduler, address):
 
 def test_tasks_that_are_queued_when_runs_are_lost():
     # Dask queues the lost runs, because the worker that is left has a group; then the group is cancelled.
-    with runs.cluster(2, **{"distributed.scheduler.worker-saturation": 1.0}) as client:
-        runs.call_at(client, "sort-list", (1,), lose_with_handles)
+    saturation = {"distributed.scheduler.worker-saturation": 1.0}
+    with runs.cluster(2, **saturation) as client, runs.call_at(client, "sort-list", (1,), lose_with_handles):
         check(client, sort())
 
 
@@ -567,34 +541,10 @@ def test_replicas_of_handles_may_go(kept_in):
         scheduler.extensions["amm"].run_once()
         dropped.append(handles(scheduler))
 
-    with runs.cluster(3) as client:
+    with runs.cluster(3) as client, runs.call_at(client, "sort-merge", range(1, 7), reduce_replicas):
         client.amm.start()
-        runs.call_at(client, "sort-merge", range(1, 7), reduce_replicas)
         check(client, sort())
     assert min(dropped) == SIZE // CHUNK  # one of each
-
-
-#: Not empty when the source has changed. Workers in this process share it.
-CHANGED: list[bool] = []
-
-
-def change(block, block_id=None):
-    return block + len(CHANGED) * (block_id == (2,))
-
-
-def change_and_lose(scheduler, _):
-    """Change a chunk, and lose the worker that keeps its run."""
-    CHANGED.append(True)
-    keepers = scheduler.plugins[plugins.NAME]._keepers
-    return runs.lose(scheduler, next(worker for key, worker in keepers.items() if key[1] == 2))
-
-
-def test_a_changed_source_is_told():
-    CHANGED.clear()
-    with runs.cluster(3) as client:
-        runs.call_at(client, "sort-merge", (1,), change_and_lose)
-        error = gangs.error_of(client.compute(sort(source(change))))
-    assert "has other elements: the input changes" in str(error)
 
 
 def fail(block, block_id=None):
@@ -687,8 +637,7 @@ def test_a_lost_worker_that_the_scheduler_notices_late(kept_in, monkeypatch):
         worker.periodic_callbacks["heartbeat"].stop()
 
     monkeypatch.setattr(store.Store, "take", refuse_of_silent)
-    with runs.cluster(3) as client:
-        runs.call_at(client, "sort-list", (1,), go_silent)
+    with runs.cluster(3) as client, runs.call_at(client, "sort-list", (1,), go_silent):
         future = client.compute(sort())
         gangs.until(lambda: refused and refused[-1] - refused[0] > 2, "a silent worker")
         (address,) = silent
@@ -750,8 +699,8 @@ def test_a_restart_or_a_killed_worker_leaves_nothing(tmp_path, request, where, e
     def only_files(dask_worker):
         import_module("dask_gpusort.graph.runs.store").MEMORY_SHARE = 0
 
-    config = {"temporary-directory": str(tmp_path)}
-    with two_processes(**config) as client, client.as_current(), dask.config.set(scheduler="distributed"):
+    config = {"temporary-directory": str(tmp_path), "scheduler": "distributed"}
+    with dask.config.set(config), gangs.cluster(2) as client, client.as_current():
         client.run(only_files)
         found = client.compute(sort(source(wait)))
         gangs.until(lambda: len(files_of(tmp_path)) >= SIZE // CHUNK // 2, "files")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 from unittest import mock
 
@@ -16,10 +14,7 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.graph.select import samples
 from dask_gpusort.plan import select
-
-distributed = pytest.importorskip("distributed")
 
 Q = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -150,30 +145,3 @@ def test_on_a_cluster(on_cluster, share):
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(found, np.nanquantile(array, Q))
         np.testing.assert_array_equal(unknown, np.nanmedian(array[array > 0]))
-
-
-@pytest.mark.parametrize("share", [0, 1])
-def test_a_worker_is_killed_between_the_passes(tmp_path, share):
-    array = ours.make("f8", 80_000, "small")
-    array[::7] = np.random.default_rng(1).random(len(array[::7]))
-    scanned = tmp_path / "scanned"
-
-    def slow_extract(*arguments):
-        # The worker that extracts first dies, with the chunks and samples that it holds.
-        try:
-            scanned.mkdir()
-        except FileExistsError:
-            return original(*arguments)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    original = samples.extract_chunk
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster),
-        dask.config.set({"gpusort.held_share": share}),
-        mock.patch.object(samples, "extract_chunk", slow_extract),
-    ):
-        x = da.from_array(array, chunks=8000)
-        found = dask_gpusort.quantile(x, Q, strategy="samples").compute()
-    assert scanned.exists()
-    np.testing.assert_array_equal(found, np.quantile(array, Q))

@@ -181,10 +181,7 @@ def state_of_gangs(client: Any) -> dict[str, Any]:
 
 def check_nothing_is_left(client: Any) -> None:
     """Assert that no gang is known anywhere, after a moment."""
-    deadline = time.monotonic() + 15
-    while (left := state_of_gangs(client)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left, left
+    until(lambda: not state_of_gangs(client), "the end of all gangs")
 
 
 def kill(client: Any, address: str) -> None:

@@ -1,7 +1,8 @@
-"""Peaks of memory of NumPy's arrays."""
+"""What work takes, whatever the machine and its load: bytes of NumPy's arrays, and calls of Python."""
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -16,3 +17,20 @@ def peak_of(work: Callable[[], Any]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def calls_of(work: Callable[[], Any]) -> int:
+    """Calls of functions, those in C too, that some work makes in this thread."""
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event.endswith("call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls

@@ -14,6 +14,9 @@ from dask_gpusort.graph.runs.plugins import NAME
 
 from .gangs import until
 
+#: Settings of a cluster whose workers retire: the interval at which these move their data.
+RETIRING = {"distributed.scheduler.active-memory-manager.interval": "50ms"}
+
 
 @contextmanager
 def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
@@ -93,10 +96,13 @@ class At(distributed.SchedulerPlugin):
                 self.scheduler.loop.add_callback(self.function, self.scheduler, kwargs["worker"])
 
 
-def call_at(client: Any, prefix: str, numbers: Container[int], function: Callable[[Any, str], Any]) -> None:
-    """Call a function as tasks of a cluster in this process are finished; see `At`."""
+@contextmanager
+def call_at(client: Any, prefix: str, numbers: Container[int], function: Callable[[Any, str], Any]) -> Iterator[None]:
+    """Call a function as tasks of a cluster are finished whose scheduler is in this process; see `At`."""
     scheduler = client.cluster.scheduler
     scheduler.add_plugin(At(scheduler, prefix, numbers, function))
+    yield
+    scheduler.remove_plugin(At.name)
 
 
 def lose(scheduler: Any, address: str) -> Any:
@@ -107,6 +113,25 @@ def lose(scheduler: Any, address: str) -> Any:
 def lose_another(scheduler: Any, address: str) -> Any:
     """Lose the first of the other workers."""
     return lose(scheduler, min(other for other in scheduler.workers if other != address))
+
+
+def retire(scheduler: Any, address: str) -> Any:
+    """Let a worker go when others have its results."""
+    return scheduler.retire_workers(workers=[address])
+
+
+def refill(client: Any, workers: int) -> None:
+    """Replace the workers that a cluster in this process has lost."""
+    cluster = client.cluster
+
+    async def replace() -> None:
+        for name, worker in list(cluster.workers.items()):
+            if worker.address not in cluster.scheduler.workers:
+                await cluster.workers.pop(name).close(executor_wait=False)
+        await cluster._correct_state()
+
+    cluster.sync(replace)
+    until(lambda: len(cluster.scheduler.workers) == workers, "new workers")
 
 
 def left(client: Any) -> dict[str, Any]:
