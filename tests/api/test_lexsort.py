@@ -138,32 +138,6 @@ def test_a_key_function_of_several_arrays(data, keys, count):
             np.testing.assert_array_equal(computed(found), wanted)
 
 
-@pytest.mark.parametrize("keys", [(), [], np.zeros((0, 3)), np.array(1.0)])
-def test_no_keys(keys):
-    with pytest.raises(TypeError, match="need sequence of keys"):
-        dask_gpusort.lexsort(keys)
-
-
-def test_invalid_arguments(raise_if_computes):
-    x, y = da.zeros((4, 3), chunks=2), da.zeros((4, 4), chunks=2)
-    with raise_if_computes():
-        for keys in ((x, y), (x[0], x), (da.zeros(3), da.zeros(1))):
-            with pytest.raises(ValueError, match="all keys need to be the same shape"):
-                dask_gpusort.lexsort(keys)
-        with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds"):
-            dask_gpusort.lexsort((x, x), axis=2)
-        with pytest.raises(ValueError, match="1 directions.*2 keys"):
-            dask_gpusort.lexsort((x, x), descending=[True])
-        with pytest.raises(ValueError, match="method must be one of"):
-            dask_gpusort.lexsort((x, x), method="quick")
-        with pytest.raises(ValueError, match="compute_chunk_sizes"):
-            dask_gpusort.lexsort((ours.forget_sizes(x[:, 0]), ours.forget_sizes(x[:, 0].rechunk(1))))
-        with pytest.raises(ValueError, match="compute_chunk_sizes"):
-            dask_gpusort.lexsort(ours.forget_sizes(x))
-        with pytest.raises(TypeError, match="masked"):
-            dask_gpusort.lexsort((x, da.ma.masked_equal(x, 1)))
-
-
 def test_keys_without_dimensions():
     scalar = da.from_array(np.array(7))
     for keys in ((scalar,), (scalar, scalar + 1), da.from_array(np.array([3, 1, 2]), chunks=2)):

@@ -68,16 +68,6 @@ def test_message_names_the_unsorted_chunk(dtype, size):
     assert first <= int(str(caught.value).split("element ")[1].split()[0]) <= size // 2 + 1
 
 
-def test_invalid_arguments_of_merge_sorted(raise_if_computes):
-    with raise_if_computes():
-        with pytest.raises(TypeError, match="at least one array"):
-            dask_gpusort.merge_sorted()
-        with pytest.raises(ValueError, match="array 1 has 2 dimensions"):
-            dask_gpusort.merge_sorted(da.zeros(3), da.zeros((3, 3)))
-        with pytest.raises(ValueError, match="exchange must be one of"):
-            dask_gpusort.merge_sorted(da.zeros(3), exchange="pigeon")
-
-
 @pytest.mark.parametrize("chunks", [1, 3, 100, ((50, 0, 49, 0, 1),)])
 def test_a_descent_between_chunks_is_found(chunks):
     for descent in (1, 50, 99):

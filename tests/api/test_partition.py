@@ -113,35 +113,3 @@ def test_an_array_without_dimensions():
         dask_gpusort.partition(x, 0)
     with pytest.raises(ValueError, match=re.escape("kth(=1) out of bounds (1)")):
         dask_gpusort.argpartition(x, 1)
-
-
-#: Arguments that NumPy refuses.
-WRONG = [
-    (5,),
-    (-6,),
-    ([1, 7],),
-    (2.0,),
-    (True,),
-    ([],),
-    (0, 2),
-    (0, -1, "quicksort"),
-    (0, -1, None),
-    (0, -1, "introselect", "x"),
-]
-
-
-@pytest.mark.parametrize("arguments", WRONG, ids=str)
-@pytest.mark.parametrize("name", ["partition", "argpartition"])
-def test_the_errors_are_those_of_numpy(name, arguments):
-    array = np.arange(5)
-    with pytest.raises(Exception) as wanted:  # noqa: PT011
-        getattr(np, name)(array, *arguments)
-    with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value).rstrip("."))):
-        getattr(dask_gpusort, name)(da.from_array(array, chunks=2), *arguments)
-
-
-def test_masked_arrays_and_ranks_in_a_matrix_are_refused():
-    with pytest.raises(TypeError, match="masked arrays are not sorted"):
-        dask_gpusort.partition(da.from_array(np.ma.masked_array([1, 2], [True, False])), 1)
-    with pytest.raises(ValueError, match="array of 2 dimensions"):
-        dask_gpusort.partition(da.arange(5, chunks=2), [[1, 2], [3, 4]])

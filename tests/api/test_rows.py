@@ -118,12 +118,6 @@ def test_an_unknown_number_of_rows_too_long_for_a_chunk():
         oracle.assert_same_bits(computed(dask_gpusort.sort(rows, 1)), np.sort(array, 1))
 
 
-def test_rows_of_unknown_length_in_several_chunks_are_refused():
-    x = ours.forget_sizes(da.zeros((10, 6), chunks=(3, 2)))
-    with pytest.raises(ValueError, match="compute_chunk_sizes"):
-        dask_gpusort.sort(x, 1)
-
-
 @pytest.mark.parametrize("dtype", ["V0", np.dtype([])])
 @pytest.mark.parametrize("axis", [0, 1, None])
 def test_items_of_zero_bytes(dtype, axis):

@@ -70,22 +70,6 @@ def test_groups_that_span_many_chunks():
         check(name, x, y, first, second)
 
 
-def test_indices_need_known_sizes():
-    x = ours.forget_sizes(da.ones(4, chunks=2))
-    with pytest.raises(ValueError, match="compute_chunk_sizes"):
-        dask_gpusort.intersect1d(x, x, return_indices=True)
-
-
-@pytest.mark.parametrize("name", ["union1d", "intersect1d", "setxor1d", "merge_sorted", "searchsorted"])
-def test_dates_and_durations_have_no_common_dtype(raise_if_computes, name):
-    dates, durations = np.zeros(2, "M8[s]"), np.zeros(2, "m8[s]")
-    with raise_if_computes(), pytest.raises(TypeError, match="Cannot cast"):
-        getattr(dask_gpusort, name)(da.from_array(dates), da.from_array(durations))
-    if name != "merge_sorted":
-        with pytest.raises(TypeError, match="Cannot cast"):
-            getattr(np, name)(dates, durations)
-
-
 def test_a_difference_of_integers_is_exact():
     # Their common dtype is float64.
     first, second = np.array([2**63 + 1, 2**63, 5], np.uint64), np.array([-1, 5, 2**63 - 1])

@@ -149,9 +149,3 @@ def test_several_keys_move_whole_rows_as_lexsort_orders_them():
     oracle.assert_same_bits(compute_all(alone)[0], oracle.sort(keys[0], descending=True))
     # Lists of numbers are one key.
     assert [list(one) for one in compute_all(dask_gpusort.sort_by_key([3, 1, 2], [0, 1, 2]))] == [[1, 2, 3], [1, 2, 0]]
-
-
-def test_several_keys_of_unknown_sizes_in_other_chunks():
-    x = da.zeros(12, chunks=3)
-    with pytest.raises(ValueError, match="key 1 and key 0, of unknown chunk sizes.*compute_chunk_sizes"):
-        dask_gpusort.sort_by_key((ours.forget_sizes(x), ours.forget_sizes(x.rechunk(4))), x)

@@ -110,21 +110,6 @@ def test_the_number_of_tasks_is_linear():
     assert tasks(128) < 2.2 * tasks(64)
 
 
-@pytest.mark.parametrize(
-    ("array", "options", "error", "text"),
-    [
-        (da.ones((4, 4), chunks=2), {"axis": 2}, np.exceptions.AxisError, "axis 2"),
-        (da.from_array(np.zeros((3, 2), object), chunks=2), {"axis": 0}, TypeError, "use axis=None"),
-        (da.ones((4, 0), chunks=2), {"axis": 0}, ValueError, "no empty axis"),
-        (ours.forget_sizes(da.ones((4, 4), chunks=2)), {"return_index": True}, ValueError, "compute_chunk_sizes"),
-        (da.from_array(np.ma.ones(3)), {}, TypeError, "masked arrays"),
-    ],
-)
-def test_wrong_arguments(array, options, error, text, raise_if_computes):
-    with raise_if_computes(), pytest.raises(error, match=text):
-        dask_gpusort.unique(array, **options)
-
-
 def test_a_wrong_chunk_size_is_named():
     x = da.map_blocks(lambda block: block[:2], da.ones(10, chunks=5), chunks=((5, 5),), dtype="f8")
     with pytest.raises(ValueError, match="compute_chunk_sizes"):

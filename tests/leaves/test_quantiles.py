@@ -229,27 +229,6 @@ def test_a_quantile_in_a_narrow_dtype_of_a_long_lane(method, dtype):
     check(result_of(Statistic.quantiles(q, method), array), np.quantile(array, q, axis=-1, method=method))
 
 
-@pytest.mark.parametrize(
-    ("q", "method", "percent"),
-    [
-        (1.5, "linear", False),
-        (-0.1, "linear", False),
-        (np.nan, "linear", False),
-        ([0.1] * 12 + [2], "linear", False),
-        (101, "linear", True),
-        (0.5, "median", False),
-        (np.zeros((1, 1, 1)), "linear", False),
-    ],
-)
-def test_wrong_arguments_raise_the_error_of_numpy(q, method, percent):
-    text = "must be in the range|not a valid method|must be a scalar or 1d"
-    with pytest.raises(ValueError, match=text) as expected:
-        (np.percentile if percent else np.quantile)([1.0, 2.0], q, method=method)
-    with pytest.raises(ValueError, match=text) as found:
-        Statistic.quantiles(q, method, percent=percent)
-    assert str(found.value).startswith(str(expected.value).partition(" Use one of")[0])
-
-
 def test_a_misspelt_method_is_guessed():
     with pytest.raises(ValueError, match=r"'hazan' is not a valid method. Did you mean 'hazen'\?.*'hazen', 'weibull'"):
         Statistic.quantiles(0.5, "hazan")
