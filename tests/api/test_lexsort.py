@@ -8,11 +8,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support import oracle
 from support import strategies as ours
-from support.sorting import check_sizes, computed, groups
+from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.graph.sort.request import pack_keys
@@ -72,15 +69,6 @@ def test_narrow_keys_are_packed_into_one_code(dtypes, made):
     assert computed(keys.array).dtype == keys.array.dtype
 
 
-def test_output_chunks():
-    keys = [ours.make("i4", 100, "few", seed) for seed in range(3)]
-    with groups(5):
-        found = dask_gpusort.lexsort([da.from_array(key, chunks=9) for key in keys], chunks=30)
-        assert found.chunks == ((30, 30, 30, 10),)
-        check_sizes(found)
-    np.testing.assert_array_equal(computed(found), np.lexsort(keys))
-
-
 def test_the_exchange_cuts_on_all_keys():
     # Cuts by the last key alone would put all keys in one group.
     keys = [ours.make("i8", 4000, "bits"), np.zeros(4000, "f8")]
@@ -118,26 +106,6 @@ def test_signed_zeros_and_nans_tie_and_the_next_key_decides():
         assert computed(found).tolist() == [2, 1, 0, 5, 4, 3]
 
 
-@given(st.data(), ours.several(), ours.groups)
-def test_a_key_function_of_several_arrays(data, keys, count):
-    descending = data.draw(st.booleans())
-    positions = np.arange(len(keys[0]))
-    chunks = data.draw(ours.chunkings(positions.shape))
-    wanted = oracle.lexsort(keys[::-1], descending=[descending] * len(keys))
-    x = ours.dask_array(positions, chunks)
-
-    def key(block):
-        return tuple(part[block] for part in keys)
-
-    with groups(count):
-        for found in (
-            dask_gpusort.sort(x, key=key, descending=descending),
-            dask_gpusort.argsort(x, key=key, descending=descending),
-            dask_gpusort.sort_by_key(x, x, key=key, descending=descending)[1],
-        ):
-            np.testing.assert_array_equal(computed(found), wanted)
-
-
 def test_keys_without_dimensions():
     scalar = da.from_array(np.array(7))
     for keys in ((scalar,), (scalar, scalar + 1), da.from_array(np.array([3, 1, 2]), chunks=2)):
@@ -163,17 +131,6 @@ def test_empty_arrays_of_different_chunks(chunks, others):
     values = dask_gpusort.sort_by_key(first, second)[1]
     assert (values.numblocks, values.dtype) == (first.numblocks, second.dtype)
     assert computed(values).shape == (0,)
-
-
-@pytest.mark.parametrize("dtype", [">U5", ">U17", ">c8", ">c16"])
-@pytest.mark.parametrize("chunks", [-1, 5])
-def test_big_endian_keys_have_the_order_of_native_ones(dtype, chunks):
-    # NumPy's lexsort reverses all bytes of a text or a complex number at once, and differs from its own argsort.
-    key, other = ours.make(dtype, 24, "few"), np.arange(24) % 3
-    native = key.astype(key.dtype.newbyteorder("="))
-    for keys, wanted in (((other, key), (other, native)), ((key, other), (native, other)), ((key,), (native,))):
-        found = computed(dask_gpusort.lexsort([da.from_array(one, chunks=chunks) for one in keys]))
-        np.testing.assert_array_equal(found, np.lexsort(wanted))
 
 
 @pytest.mark.parametrize("exchange", ["gather", "tasks", "join"])

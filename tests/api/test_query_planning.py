@@ -28,7 +28,7 @@ planned = pytest.mark.skipif(not PLANNING, reason="needs a process with query pl
 #: `blocks`, masks, `reshape` and dispatch of NumPy functions.
 SOME = [
     "test_functions.py::test_one_dimension[argsort]",
-    "test_sort_by_key.py::test_every_output_has_the_requested_chunks",
+    "test_functions.py::test_one_dimension[sort_by_keys]",
     "test_functions.py::test_several_dimensions[lexsort]",
     "test_functions.py::test_several_dimensions[is_sorted]",
     "test_functions.py::test_several_dimensions[topk]",
@@ -41,12 +41,9 @@ SOME = [
 ]
 REST = [
     "test_functions.py::test_one_dimension[sort]",
-    "test_sort.py::test_output_chunks_are_exact",
-    "test_sort.py::test_chunks_of_several_dimensions",
-    "test_sort.py::test_records_along_an_axis",
-    "test_sort.py::test_equal_keys_keep_their_order_in_both_directions",
+    "test_functions.py::test_several_dimensions[sort]",
+    "test_functions.py::test_one_dimension[key]",
     "test_functions.py::test_several_dimensions[sort_by_key]",
-    "test_sort_by_key.py::test_a_key_function_orders_but_is_not_returned",
     "test_functions.py::test_one_dimension[lexsort]",
     "test_merge_sorted.py::test_merge_by_a_key",
     "test_functions.py::test_several_dimensions[less]",

@@ -102,20 +102,21 @@ def test_whole_rows_need_few_tasks():
     assert "100 chunks" in text
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_whole_rows_with_unknown_sizes(axis):
+@pytest.mark.parametrize(
+    ("chunks", "axis", "unknown", "limit"),
+    [
+        ((3, -1), 1, (0, 1), "128MiB"),
+        ((-1, 2), 0, (0, 1), "128MiB"),
+        ((4, 3), 1, (0,), "128MiB"),
+        ((4, -1), 1, (0,), "128MiB"),
+        ((1, 2), 1, (0,), "8B"),
+    ],
+)
+def test_unknown_sizes(chunks, axis, unknown, limit):
     array = ours.make("f4", 60, "special").reshape(10, 6)
-    chunks = (3, -1) if axis == 1 else (-1, 2)
-    x = ours.forget_sizes(da.from_array(array, chunks=chunks))
-    found = dask_gpusort.sort(x, axis, stable=True)
-    oracle.assert_same_bits(computed(found), oracle.sort(array, axis))
-
-
-def test_an_unknown_number_of_rows_too_long_for_a_chunk():
-    array = ours.make("i4", 60).reshape(3, 20)
-    with dask.config.set({"array.chunk-size": "8B"}):
-        rows = ours.forget_sizes(da.from_array(array, chunks=(1, 2)), axes=(0,))
-        oracle.assert_same_bits(computed(dask_gpusort.sort(rows, 1)), np.sort(array, 1))
+    with dask.config.set({"array.chunk-size": limit}):
+        x = ours.forget_sizes(da.from_array(array, chunks=chunks), unknown)
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis, stable=True)), oracle.sort(array, axis))
 
 
 @pytest.mark.parametrize("dtype", ["V0", np.dtype([])])

@@ -93,17 +93,6 @@ def test_sorter(as_dask):
     assert computed(lazy).tolist() == np.searchsorted(keys, needles, "right", sorter).tolist()
 
 
-def test_unknown_sizes_of_needles_and_keys():
-    numbers = da.arange(40, chunks=9)
-    keys, needles = numbers[numbers % 3 == 0], numbers[numbers % 2 == 0]
-    wanted = np.searchsorted(np.arange(0, 40, 3), np.arange(0, 40, 2))
-    for count in (None, 3):
-        with dask.config.set({"gpusort.groups": count}):
-            assert computed(dask_gpusort.searchsorted(keys, needles)).tolist() == wanted.tolist()
-            found = computed(dask_gpusort.isin(needles, keys))
-        assert found.tolist() == (np.arange(0, 40, 2) % 3 == 0).tolist()
-
-
 def test_errors_of_the_computation():
     x = da.arange(6, chunks=2)
     with pytest.raises(ValueError, match="Sorter index out of range"):

@@ -32,15 +32,6 @@ def test_rows_of_values_stay_whole():
     oracle.assert_same_bits(got[1], value[wanted])
 
 
-@pytest.mark.parametrize("k", [3, -3])
-def test_nan_comes_last_in_both_directions(k):
-    x = da.from_array([np.nan, 2.0, -0.0, np.nan, 0.0], chunks=2)
-    wanted = [2.0, -0.0, 0.0] if k > 0 else [-0.0, 0.0, 2.0]
-    (got,) = compute_all(dask_gpusort.topk(x, k))
-    oracle.assert_same_bits(got, np.array(wanted))
-    assert dask_gpusort.argtopk(x, 5).compute().tolist() == [1, 2, 4, 0, 3]
-
-
 @pytest.mark.skipif(da.array_expr_enabled(), reason="Dask has no topk with query planning")
 @pytest.mark.parametrize("k", [4, -4])
 def test_distinct_keys_give_the_results_of_dask(k):
