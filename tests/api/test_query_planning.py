@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -104,29 +103,6 @@ def test_the_optimiser_may_rename_the_input():
         assert found.chunks == simplified.chunks == ((50, 50, 50, 40),)
         oracle.assert_same_bits(computed(simplified), np.sort(array[10:] + 1))
         assert dask_gpusort.sort(x).name == dask_gpusort.sort(x).name
-
-
-@planned
-@pytest.mark.parametrize("exchange", ["join", "gather", "tasks"])
-def test_outputs_of_one_sort_share_their_stages(exchange):
-    keys, values = ours.make("i4", 200, "few"), np.arange(200)
-    with groups(3):
-        found = dask_gpusort.sort_by_key(
-            da.from_array(keys, chunks=30), da.from_array(values, chunks=30), exchange=exchange
-        )
-    got = dask.compute(*found, scheduler="synchronous")
-    positions = np.argsort(keys, kind="stable")
-    oracle.assert_same_bits(got[0], keys[positions])
-    oracle.assert_same_bits(got[1], values[positions])
-
-
-@planned
-def test_building_computes_nothing(raise_if_computes):
-    with raise_if_computes(), groups(4):
-        x = da.ones(1000, chunks=10)
-        for darr in (dask_gpusort.sort(x), dask_gpusort.argsort(x), *dask_gpusort.sort_by_key(x, x)):
-            assert darr.chunks == x.chunks
-        assert "radix" in dask_gpusort.explain(x)
 
 
 @planned

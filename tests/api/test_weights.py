@@ -90,18 +90,6 @@ def test_objects(skip_nan):
     assert computed(got).tolist() == [[1, 4], [3, 6]]
 
 
-def test_weights_through_numpy(raise_if_computes):
-    array, weights = np.random.default_rng(0).random((6, 10)), np.arange(10)
-    dask_gpusort.register()
-    try:
-        with raise_if_computes():
-            lazy = np.quantile(da.from_array(array, chunks=(4, 3)), 0.3, axis=1, weights=weights, **METHOD)
-    finally:
-        dask_gpusort.unregister()
-    assert isinstance(lazy, da.Array)
-    np.testing.assert_array_equal(computed(lazy), np.quantile(array, 0.3, axis=1, weights=weights, **METHOD))
-
-
 @pytest.mark.parametrize("chunks", [-1, 3])
 @pytest.mark.parametrize("keys", ["f8", "i4", "O"])
 def test_weights_that_are_objects(keys, chunks):
