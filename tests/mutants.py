@@ -124,10 +124,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "seen[offsets[::-1]] = np.arange(len(offsets) - 1, -1, -1)",
             "seen[offsets] = np.arange(len(offsets))",
         ),
+        "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
+    },
+    "api/test_sets.py": {
         "sets: NaN of both": ("return first & second & ~nans", "return first & second"),
         "sets: NaN of one": ("(first ^ second) | nans", "first ^ second"),
         "sets: NaN of the first": ("(~second | nans)", "~second"),
-        "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
     },
     "rank": {
         "ranks: the mean of ties": ("before + (counts + 1) / 2", "before + counts / 2"),
@@ -150,7 +152,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "topk partition": {
         "topk: positions in all chunks": ("part[1] + start,", "part[1],"),
-        "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
         "partition: keys equal to a cut": (
             "counted -= (part <= cut).view(np.uint8)",
             "counted -= (part < cut).view(np.uint8)",
@@ -182,6 +183,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "api/test_topk.py": {
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
+    },
+    "api/test_partition.py": {
+        "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
     },
     "api/test_weights.py": {
         "weights: none in front": ("shares[shares == 0] = -1", "pass"),

@@ -527,6 +527,20 @@ def chunks_of(draw: Any, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:
     return list(chunks) if chunks is some and draw(st.booleans()) else chunks, found
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def from_the_end(array: np.ndarray) -> np.ndarray:
+    return np.flip(np.flip(array).copy())
+
+
+#: How chunks lie in memory.
+LAYOUTS = [np.asarray, np.asfortranarray, read_only, from_the_end]
+
+
 def refuse(*_: Any) -> None:
     """In place of the start of a computation by any local scheduler, also one that is named in a call."""
     raise AssertionError("chunks were computed while a graph was built")
@@ -546,12 +560,15 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
         chunks = [data.draw(ours.chunkings(array.shape)) for array in case.arrays]
         if unknown and function.aligned:
             chunks = [(*chunks[0], *array.shape[1:]) for array in case.arrays]
-        arrays = [ours.dask_array(one, own) for one, own in zip(case.arrays, chunks, strict=True)]
+        held = [data.draw(st.sampled_from(LAYOUTS))(one) if one.ndim else one for one in case.arrays]
+        arrays = [ours.dask_array(one, own) for one, own in zip(held, chunks, strict=True)]
         arrays = [ours.forget_sizes(one, (0,)) if unknown and one.ndim else one for one in arrays]
         # A small limit makes rows too long for one chunk: each is then sorted globally.
         limit = data.draw(st.sampled_from(("128MiB", "128MiB", "8B")))
         config = {"gpusort.exchange": data.draw(function.exchanges), "array.chunk-size": limit}
         config["num_workers"] = data.draw(st.integers(1, 5))
+        # Always sorted afresh, measured, and always merged.
+        config["gpusort.merged_runs"] = data.draw(st.sampled_from([0, None, 1 << 20]))
         with (
             groups(data.draw(ours.groups), data.draw(ours.tables)),
             dask.config.set(config),

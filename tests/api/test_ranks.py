@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -45,10 +44,3 @@ def test_nan_raise_on_request(shape, axis):
 def test_all_policies_and_methods_are_known():
     assert METHODS == ("average", "min", "max", "dense", "ordinal")
     assert NAN_POLICIES == ("propagate", "omit", "raise")
-
-
-@pytest.mark.parametrize(("shape", "axis"), [((0, 3), 1), ((3, 0), 0), ((2, 0, 3), 2)])
-def test_long_lanes_of_an_array_without_any(shape, axis):
-    x = da.zeros(shape, chunks=1)
-    with dask.config.set({"array.chunk-size": "8B"}):
-        check(x, np.zeros(shape), axis, "average", "propagate", False)

@@ -216,20 +216,6 @@ def test_groups_and_exchange_come_from_the_configuration():
         oracle.assert_same_bits(computed(dask_gpusort.sort(x)), np.sort(computed(x)))
 
 
-@pytest.mark.parametrize("dtype", ["f8", "S3", "U3", "c16", "g", "O", "i4, f4"])
-def test_read_only_chunks(dtype):
-    def locked(block):
-        block = block.copy()
-        block.flags.writeable = False
-        return block
-
-    keys = np.array([3, 1, 2, 0, 2]).astype(dtype)
-    for chunks in (2, 5):
-        source = da.from_array(keys, chunks=chunks).map_blocks(locked)
-        np.testing.assert_array_equal(dask_gpusort.sort(source).compute(), np.sort(keys))
-        np.testing.assert_array_equal(dask_gpusort.argsort(source).compute(), np.argsort(keys, kind="stable"))
-
-
 @pytest.mark.parametrize(
     ("shape", "chunks"),
     [

@@ -26,19 +26,6 @@ def test_the_last_value_for_a_position_stays(exchange):
     assert computed(written).tolist() == [[0, 0]]
 
 
-@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
-def test_a_sort_from_its_positions_and_back(exchange):
-    array = ours.make("f4", 300, "special")
-    x = da.from_array(array, chunks=40)
-    positions = dask_gpusort.argsort(x)
-    ordered = ours_at.built(dask_gpusort.take_along_axis, exchange, 4, x, positions, 0)
-    oracle.assert_same_bits(computed(ordered), oracle.sort(array))
-    back = ours_at.built(
-        dask_gpusort.put_along_axis, exchange, 4, da.zeros(300, dtype="f4", chunks=50), positions, ordered, 0
-    )
-    oracle.assert_same_bits(computed(back), array)
-
-
 def test_without_an_axis_the_array_is_flattened():
     array = np.arange(12).reshape(3, 4)
     x, at = da.from_array(array, chunks=(2, 3)), np.array([11, -12, 5])
