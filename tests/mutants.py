@@ -162,8 +162,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "sort": {
         "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
-    },
-    "api/test_sort.py": {
         "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
         "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },

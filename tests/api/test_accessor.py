@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from support import oracle
+from support.ranks import ranks_of_lanes
 
 from dask_gpusort.graph.runtime import scheduler_in_use
 
@@ -315,16 +316,6 @@ def test_topk(k):
     assert found.chunksizes["y"] == (4, 1)
 
 
-def ranked(values, axis, pct):
-    """Ranks by comparing all pairs, NaN left out."""
-    lanes = np.moveaxis(values, axis, -1)
-    other = lanes[..., None, :]
-    ranks = (other < lanes[..., None]).sum(-1) + ((other == lanes[..., None]).sum(-1) + 1) / 2
-    counts = (lanes == lanes).sum(-1, keepdims=True)
-    ranks = np.where(lanes == lanes, ranks / np.maximum(counts, 1) if pct else ranks, np.nan)
-    return np.moveaxis(ranks, -1, axis)
-
-
 @pytest.mark.parametrize("pct", [False, True])
 @pytest.mark.parametrize("dim", ["time", "y"])
 def test_rank(dim, pct, raise_if_computes):
@@ -332,7 +323,12 @@ def test_rank(dim, pct, raise_if_computes):
     own = [name for name, variable in ds.data_vars.items() if dim in variable.dims and name != "name"]
     ds = ds.drop_vars("name")
     arrays = {
-        name: (ds[name].dims, ranked(ds[name].values, ds[name].get_axis_num(dim), pct), ds[name].attrs) for name in own
+        name: (
+            ds[name].dims,
+            ranks_of_lanes(ds[name].values, ds[name].get_axis_num(dim), "average", "omit", pct),
+            ds[name].attrs,
+        )
+        for name in own
     }
     wanted = ds[own].assign(arrays)
     lazy = check(lambda x: x.gpusort.rank(dim, pct=pct), wanted, ds, raise_if_computes)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 from unittest import mock
 
@@ -26,8 +26,9 @@ from hypothesis import strategies as st
 from support import oracle
 from support import positions as at
 from support import strategies as ours
+from support.oracle import assert_same_values
 from support.ranks import ranks_of_lanes
-from support.sorting import check_sizes, groups, no_computation
+from support.sorting import check_sizes, computed_in_chunks, groups, no_computation
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
@@ -36,15 +37,6 @@ from dask_gpusort.graph.select import partitions
 from dask_gpusort.plan import division, search
 from dask_gpusort.plan.select import choose_partition
 from dask_gpusort.table import quantiles
-
-
-def same_values(got: Any, wanted: Any) -> None:
-    """Assert equal arrays of a dtype, with NaN equal to NaN of other bits."""
-    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-    if wanted.dtype.names is None:
-        np.testing.assert_array_equal(got, wanted)
-    else:
-        assert str(got.tolist()) == str(wanted.tolist())
 
 
 @dataclass(frozen=True)
@@ -67,10 +59,18 @@ class Function:
     unknown: bool = True  # whether chunk sizes of one-dimensional arrays may be unknown
     aligned: bool = False  # whether arrays of unknown chunk sizes need the same chunks
     exchanges: Any = ours.exchanges
+    chunks: bool = False  # whether it takes the chunks of the result
 
 
-#: Arguments of `make`: keys; half of the arrays hold some that are equal although their bits differ.
-KEYS = st.sampled_from([(ours.EVERY,), ([dtype for dtype in ours.WITH_TIES if dtype in ours.EVERY], ["special"])])
+#: Arguments of `make`: keys; a third of the arrays hold some that are equal although their bits differ.
+KEYS = st.sampled_from(
+    [
+        (ours.EVERY,),
+        ([dtype for dtype in ours.WITH_TIES if dtype in ours.EVERY], ["special"]),
+        # With query planning, Dask packs padded records and swaps byte orders.
+        (ours.RECORDS if ours.PADDED_RECORD in ours.EVERY else [ours.PLAIN_RECORD],),
+    ]
+)
 
 
 def make(draw: Any, shape: tuple[int, ...], dtypes: Any = ours.EVERY, distributions: Any = ours.DISTRIBUTIONS) -> Any:
@@ -87,17 +87,23 @@ def like_of(axis: int | None, shape: tuple[int, ...]) -> int | None:
     return None if axis is None and len(shape) > 1 else 0
 
 
+def order_of(draw: Any, array: np.ndarray) -> dict[str, Any]:
+    """A direction, and fields of records."""
+    names = array.dtype.names
+    fields = st.sampled_from(names) | st.lists(st.sampled_from(names), unique=True) if names else st.none()
+    return {"descending": draw(st.booleans()), "order": draw(fields)}
+
+
 def sort(draw: Any, shape: tuple[int, ...]) -> Case:
     array, axis, stable = make(draw, shape, *draw(KEYS)), axis_of(draw, shape), draw(st.booleans())
-    options = {name: value for name, value in draw(ours.options(array.dtype)).items() if name != "exchange"}
-    how = {"descending": options["descending"]}
+    how, method = order_of(draw, array), draw(ours.options(array.dtype))["method"]
 
     def same(got: Any, wanted: Any) -> None:
         oracle.assert_same_bits(got, wanted) if stable else oracle.assert_sorts(got, array, axis, **how)
 
     return Case(
         [array],
-        lambda x: dask_gpusort.sort(x, axis, stable=stable, **options),
+        lambda x, **more: dask_gpusort.sort(x, axis, stable=stable, method=method, **how, **more),
         [oracle.sort(array, axis, **how)],
         like_of(axis, shape),
         same,
@@ -105,13 +111,44 @@ def sort(draw: Any, shape: tuple[int, ...]) -> Case:
 
 
 def argsort(draw: Any, shape: tuple[int, ...]) -> Case:
-    array, axis, down = make(draw, shape, *draw(KEYS)), axis_of(draw, shape), draw(st.booleans())
+    array, axis = make(draw, shape, *draw(KEYS)), axis_of(draw, shape)
+    how, method = order_of(draw, array), draw(ours.options(array.dtype))["method"]
     return Case(
         [array],
-        lambda x: dask_gpusort.argsort(x, axis, descending=down),
-        [oracle.argsort(array, axis, descending=down)],
+        lambda x, **more: dask_gpusort.argsort(x, axis, method=method, **how, **more),
+        [oracle.argsort(array, axis, **how)],
         like_of(axis, shape),
     )
+
+
+def moved_by(positions: np.ndarray, axis: int, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Arrays, or rows of values, in the order of positions."""
+    return [one[positions] if positions.ndim == 1 else np.take_along_axis(one, positions, axis) for one in arrays]
+
+
+def key(draw: Any, shape: tuple[int, ...]) -> Case:
+    """By parts of any dtypes that a function finds for each key."""
+    parts, axis = draw(ours.several(shape=st.just(shape))), draw(st.integers(-len(shape), len(shape) - 1))
+    how: dict[str, Any] = {"descending": draw(st.booleans())}
+    array, values = np.arange(math.prod(shape)).reshape(shape), make(draw, shape, distributions=["bits"])
+    positions = oracle.lexsort(parts[::-1], axis, [how["descending"]] * len(parts))
+    keys, moved = moved_by(positions, axis, array, values)
+
+    def find(block: Any) -> Any:
+        found = tuple(part.reshape(-1)[block] for part in parts)
+        return found if len(found) > 1 else found[0]
+
+    # Of rows, which are sorted one by one, one function is called.
+    one = draw(st.integers(0, 2)) if len(shape) > 1 else None
+
+    def call(x: Any, y: Any, **more: Any) -> Any:
+        more |= {"axis": axis, "key": find, **how}
+        calls = (dask_gpusort.sort, (x,)), (dask_gpusort.argsort, (x,)), (dask_gpusort.sort_by_key, (x, y))
+        found = [function(*given, **more) for function, given in (calls if one is None else calls[one : one + 1])]
+        return [*found[:-1], *(found[-1] if isinstance(found[-1], tuple) else found[-1:])]
+
+    wanted = [[keys], [positions], [keys, moved]]
+    return Case([array, values], call, list(chain(*wanted) if one is None else wanted[one]), 0)
 
 
 def by_last_digit(a: Any, b: Any) -> Any:
@@ -126,7 +163,7 @@ def less(draw: Any, shape: tuple[int, ...]) -> Case:
         how = {"axis": axis, "less": by_last_digit}
         return dask_gpusort.sort(x, **how), dask_gpusort.argsort(x, **how), *dask_gpusort.sort_by_key(x, y, **how)
 
-    keys, moved = (np.take_along_axis(one, positions, axis) for one in (array, values))
+    keys, moved = moved_by(positions, axis, array, values)
     return Case([array, values], call, [keys, positions, keys, moved], 0)
 
 
@@ -135,7 +172,7 @@ def lexsort(draw: Any, shape: tuple[int, ...]) -> Case:
     axis, directions = draw(st.integers(-len(shape), len(shape) - 1)), [draw(st.booleans()) for _ in keys]
     return Case(
         keys,
-        lambda *arrays: dask_gpusort.lexsort(arrays, axis, descending=directions),
+        lambda *arrays, **more: dask_gpusort.lexsort(arrays, axis, descending=directions, **more),
         [oracle.lexsort(keys, axis, directions)],
         len(keys) - 1,
     )
@@ -148,11 +185,24 @@ def sort_by_key(draw: Any, shape: tuple[int, ...]) -> Case:
     if len(shape) == 1 and draw(st.booleans()):
         rows = draw(st.sampled_from([(3,), (2, 2), (0,), (1, 4)]))
         values.append(np.arange(math.prod((*shape, *rows))).reshape(*shape, *rows))
-    positions = oracle.argsort(keys, axis, descending=down)
-    moved = [one[positions] if len(shape) == 1 else np.take_along_axis(one, positions, axis) for one in (keys, *values)]
     return Case(
-        [keys, *values], lambda *arrays: dask_gpusort.sort_by_key(*arrays, axis=axis, descending=down), moved, 0
+        [keys, *values],
+        lambda *arrays, **more: dask_gpusort.sort_by_key(*arrays, axis=axis, descending=down, **more),
+        moved_by(oracle.argsort(keys, axis, descending=down), axis, keys, *values),
+        0,
     )
+
+
+def sort_by_keys(draw: Any, shape: tuple[int, ...]) -> Case:
+    keys, axis = draw(ours.several(shape=st.just(shape))), draw(st.integers(-len(shape), len(shape) - 1))
+    directions = draw(st.booleans() | st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)).map(tuple))
+    down = [directions] * len(keys) if isinstance(directions, bool) else list(directions)
+    values = np.arange(math.prod(shape)).reshape(shape)
+
+    def call(*arrays: Any, **more: Any) -> Any:
+        return dask_gpusort.sort_by_key(arrays[:-1], arrays[-1], axis=axis, descending=directions, **more)
+
+    return Case([*keys, values], call, moved_by(oracle.lexsort(keys[::-1], axis, down[::-1]), axis, *keys, values), 0)
 
 
 def topk(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -222,7 +272,7 @@ def rank(draw: Any, shape: tuple[int, ...]) -> Case:
         lambda x: dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct),
         [wanted],
         like_of(axis, shape),
-        same_values,
+        assert_same_values,
     )
 
 
@@ -231,13 +281,18 @@ DISTINCT = [dtype for dtype in ours.EVERY if getattr(dtype, "kind", "T") not in 
 
 
 def unique(draw: Any, shape: tuple[int, ...]) -> Case:
-    array = make(draw, shape, DISTINCT if len(shape) == 1 else ours.CODED)
+    array, axis = make(draw, shape, DISTINCT if len(shape) == 1 else ours.CODED), None
+    if len(shape) > 1 and draw(st.booleans()):
+        # Subarrays.
+        array = make(draw, shape, ["i4", "f8", "M8[D]", "U2", "?"], ["few"])
+        axis = draw(st.integers(-len(shape), len(shape) - 1))
     names, equal_nan = ("return_index", "return_inverse", "return_counts"), draw(st.booleans())
     options = {name: draw(st.booleans()) for name in names}
+    options |= {"axis": axis, "equal_nan": equal_nan}
     # Without the indices NumPy's sort is not stable, and NaN that differ are in any order.
-    values, *others = np.unique(array, **dict.fromkeys(names, True), equal_nan=equal_nan)
+    values, *others = np.unique(array, **{**options, **dict.fromkeys(names, True)})
     wanted = [values, *(other for name, other in zip(names, others, strict=True) if options[name])]
-    return Case([array], lambda x: dask_gpusort.unique(x, equal_nan=equal_nan, **options), wanted, None, same_values)
+    return Case([array], lambda x: dask_gpusort.unique(x, **options), wanted, None, assert_same_values)
 
 
 def nunique(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -259,8 +314,13 @@ def two(draw: Any, shape: tuple[int, ...]) -> list[Any]:
 
 def set_function(name: str) -> Callable[[Any, tuple[int, ...]], Case]:
     def draw_sets(draw: Any, shape: tuple[int, ...]) -> Case:
-        arrays = two(draw, shape)
-        return Case(arrays, getattr(dask_gpusort, name), [getattr(np, name)(*arrays)], None, same_values)
+        arrays, options = two(draw, shape), {}
+        if name != "union1d" and draw(st.booleans()):
+            rng, options = np.random.default_rng(draw(st.integers(0, 99))), {"assume_unique": True}
+            arrays = [rng.permutation(np.unique(array)) for array in arrays]
+        wanted = getattr(np, name)(*arrays, **options)
+        call = functools.partial(getattr(dask_gpusort, name), **options)
+        return Case(arrays, call, [wanted], None, assert_same_values)
 
     return draw_sets
 
@@ -272,7 +332,7 @@ def intersect1d_with_positions(draw: Any, shape: tuple[int, ...]) -> Case:
         lambda x, y: dask_gpusort.intersect1d(x, y, return_indices=True),
         list(np.intersect1d(*arrays, return_indices=True)),
         None,
-        same_values,
+        assert_same_values,
     )
 
 
@@ -296,7 +356,7 @@ def searchsorted(draw: Any, shape: tuple[int, ...]) -> Case:
     wanted = ranks_by_definition(keys, needles.reshape(-1), side).reshape(needles.shape)
     if keys.dtype.kind in "?buifcmMS":
         np.testing.assert_array_equal(wanted, np.searchsorted(keys, needles, side))
-    return Case([keys, needles], lambda x, v: dask_gpusort.searchsorted(x, v, side), [wanted], 1, same_values)
+    return Case([keys, needles], lambda x, v: dask_gpusort.searchsorted(x, v, side), [wanted], 1, assert_same_values)
 
 
 def isin(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -305,7 +365,7 @@ def isin(draw: Any, shape: tuple[int, ...]) -> Case:
     with np.errstate(invalid="ignore"):
         inside = (elements.reshape(-1, 1) == test.reshape(1, -1)).any(1).reshape(elements.shape)
     call = functools.partial(dask_gpusort.isin, invert=invert)
-    return Case([elements, test], call, [inside != invert], 0, same_values)
+    return Case([elements, test], call, [inside != invert], 0, assert_same_values)
 
 
 #: Where a lane in several chunks is joined, Dask makes swapped byte orders native and padded records packed.
@@ -354,7 +414,7 @@ def merge_sorted(draw: Any, shape: tuple[int, ...]) -> Case:
     arrays = [oracle.sort(array, descending=down) for array in arrays]
     return Case(
         arrays,
-        lambda *arrays: dask_gpusort.merge_sorted(*arrays, descending=down),
+        lambda *arrays, **more: dask_gpusort.merge_sorted(*arrays, descending=down, **more),
         [oracle.sort(np.concatenate(arrays), descending=down)],
     )
 
@@ -368,7 +428,7 @@ def is_sorted(draw: Any, shape: tuple[int, ...]) -> Case:
             flat[[one, other]] = flat[[other, one]]
     # By definition: a stable sort moves no element.
     wanted = (np.diff(oracle.argsort(array, axis, descending=down), axis=-1 if axis is None else axis) > 0).all()
-    return Case([array], lambda x: dask_gpusort.is_sorted(x, axis, descending=down), [wanted], None, same_values)
+    return Case([array], lambda x: dask_gpusort.is_sorted(x, axis, descending=down), [wanted], None, assert_same_values)
 
 
 def axes_of(draw: Any, shape: tuple[int, ...]) -> Any:
@@ -400,7 +460,7 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
 
 
 def same_scalars(got: Any, wanted: Any) -> None:
-    same_values(np.asarray(got), wanted)
+    assert_same_values(np.asarray(got), wanted)
 
 
 def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -420,17 +480,19 @@ def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
 
     def same(got: Any, wanted: Any) -> None:
         # Elements that NumPy takes one by one have the native byte order.
-        same_values(*(np.asarray(one, one.dtype.newbyteorder("=")) for one in (got, wanted)))
+        assert_same_values(*(np.asarray(one, one.dtype.newbyteorder("=")) for one in (got, wanted)))
 
     return Case([array, weights], call, [quantiles_of_weights(name, array, q, axis, weights, **options)], None, same)
 
 
 FUNCTIONS = {
-    "sort": Function(sort),
-    "argsort": Function(argsort),
+    "sort": Function(sort, chunks=True),
+    "argsort": Function(argsort, chunks=True),
+    "key": Function(key, aligned=True, chunks=True),
     "less": Function(less, aligned=True),
-    "lexsort": Function(lexsort, aligned=True),
-    "sort_by_key": Function(sort_by_key, aligned=True),
+    "lexsort": Function(lexsort, aligned=True, chunks=True),
+    "sort_by_key": Function(sort_by_key, aligned=True, chunks=True),
+    "sort_by_keys": Function(sort_by_keys, aligned=True, chunks=True),
     "topk": Function(topk, aligned=True),
     "partition": Function(partition, unknown=False),
     "rank": Function(rank),
@@ -446,11 +508,37 @@ FUNCTIONS = {
     "take": Function(take, unknown=False, exchanges=at.exchanges),
     "take_along_axis": Function(take_along_axis, several=False, unknown=False, exchanges=at.exchanges),
     "put_along_axis": Function(put_along_axis, several=False, unknown=False, exchanges=at.exchanges),
-    "merge_sorted": Function(merge_sorted, several=False),
+    "merge_sorted": Function(merge_sorted, several=False, chunks=True),
     "is_sorted": Function(is_sorted),
     "quantile": Function(quantile, unknown=False),
     "weighted quantile": Function(weighted_quantile, unknown=False),
 }
+
+
+def chunks_of(draw: Any, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:
+    """Chunks as `rechunk` takes them, and the sizes that they name in place of others, if these are known."""
+    sizes, dim = draw(ours.chunkings(shape)), draw(st.integers(-len(shape), len(shape) - 1))
+    if like is None:
+        return draw(st.sampled_from([sizes, {0: sizes[0]}])), sizes
+    one = draw(st.integers(1, 1 + max(shape)))
+    some = tuple(draw(st.sampled_from([None, -1, one, own])) for own in sizes)
+    chunks = draw(st.sampled_from([one, -1, sizes, some, {dim: one}, {dim: sizes[dim]}, {dim: None}]))
+    found = da.zeros(shape, chunks=like).rechunk(chunks).chunks
+    return list(chunks) if chunks is some and draw(st.booleans()) else chunks, found
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def from_the_end(array: np.ndarray) -> np.ndarray:
+    return np.flip(np.flip(array).copy())
+
+
+#: How chunks lie in memory.
+LAYOUTS = [np.asarray, np.asfortranarray, read_only, from_the_end]
 
 
 def refuse(*_: Any) -> None:
@@ -472,12 +560,15 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
         chunks = [data.draw(ours.chunkings(array.shape)) for array in case.arrays]
         if unknown and function.aligned:
             chunks = [(*chunks[0], *array.shape[1:]) for array in case.arrays]
-        arrays = [ours.dask_array(one, own) for one, own in zip(case.arrays, chunks, strict=True)]
+        held = [data.draw(st.sampled_from(LAYOUTS))(one) if one.ndim else one for one in case.arrays]
+        arrays = [ours.dask_array(one, own) for one, own in zip(held, chunks, strict=True)]
         arrays = [ours.forget_sizes(one, (0,)) if unknown and one.ndim else one for one in arrays]
         # A small limit makes rows too long for one chunk: each is then sorted globally.
         limit = data.draw(st.sampled_from(("128MiB", "128MiB", "8B")))
         config = {"gpusort.exchange": data.draw(function.exchanges), "array.chunk-size": limit}
         config["num_workers"] = data.draw(st.integers(1, 5))
+        # Always sorted afresh, measured, and always merged.
+        config["gpusort.merged_runs"] = data.draw(st.sampled_from([0, None, 1 << 20]))
         with (
             groups(data.draw(ours.groups), data.draw(ours.tables)),
             dask.config.set(config),
@@ -485,23 +576,29 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
             mock.patch.object(division, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, division.RUNS_PER_THREAD]))),
             mock.patch.object(search, "is_small", return_value=data.draw(st.booleans())),
         ):
+            like, more = None if case.like is None else chunks[case.like], {}
+            if function.chunks and not unknown and data.draw(st.booleans()):
+                more["chunks"], like = chunks_of(data.draw, case.wanted[0].shape, like)
             with no_computation() if scheduler else nullcontext(), Callback(start=refuse):
-                found = case.call(*arrays)
+                found = case.call(*arrays, **more)
             found = list(found) if isinstance(found, (tuple, list)) else [found]
-            got = dask.compute(*found, scheduler=scheduler)
+            if scheduler and not da.array_expr_enabled():
+                got, blocks = computed_in_chunks(found)
+            else:
+                got, blocks = dask.compute(*found, scheduler=scheduler), [None] * len(found)
             for array, copy in zip(case.arrays, before, strict=True):
                 oracle.assert_same_bits(array, copy)
-            for darr, mine, wanted in zip(found, got, case.wanted, strict=True):
+            for darr, mine, own, wanted in zip(found, got, blocks, case.wanted, strict=True):
                 if mine.dtype != darr.dtype:
                     # NumPy's scalars have the native byte order, and so have chunks that Dask joins on a cluster.
                     assert scheduler is None or not isinstance(mine, np.ndarray)
                     assert mine.dtype == darr.dtype.newbyteorder("=")
                     mine = mine.astype(darr.dtype)
                 case.same(mine, wanted)
-                known = darr.chunks if case.like is None else (*(own := chunks[case.like]), *darr.chunks[len(own) :])
+                known = darr.chunks if like is None else (*like, *darr.chunks[len(like) :])
                 assert unknown or known == darr.chunks
                 if scheduler and not np.isnan(list(map(sum, known))).any():
-                    check_sizes(darr, known)
+                    check_sizes(darr, known, own)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -131,19 +131,6 @@ def test_undetected_contradictions_lose_no_key(exchange, seed, size):
             np.testing.assert_array_equal(np.sort(got), np.arange(size))
 
 
-def test_invalid_arguments(raise_if_computes):
-    x = da.zeros((4, 3), chunks=2)
-    with raise_if_computes():
-        for name, value in (("key", np.abs), ("order", "f"), ("descending", True)):
-            with pytest.raises(ValueError, match=f"less cannot be combined with {name}"):
-                dask_gpusort.sort(x, less=np.less, **{name: value})
-        with pytest.raises(TypeError, match=r"NumPy chunks must be a function.*numpy\.less, not str"):
-            dask_gpusort.argsort(x, less="a < b")
-        with pytest.raises(TypeError, match=r"not a comparison: use method='auto'"):
-            dask_gpusort.sort(x, less=np.less, method="radix")
-        assert "by a comparison" in dask_gpusort.explain(x[0], less=np.less) or x.numblocks[1] == 1
-
-
 @pytest.mark.parametrize("less", [lambda a, b: True, lambda a, b: a - b, lambda a, b: (a < b)[:1]])
 def test_results_that_are_not_bool_arrays_are_refused(less):
     with pytest.raises(TypeError, match="less must give an array of bool"):

@@ -8,11 +8,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support import oracle
 from support import strategies as ours
-from support.sorting import check_sizes, computed, groups
+from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.graph.sort.request import pack_keys
@@ -72,15 +69,6 @@ def test_narrow_keys_are_packed_into_one_code(dtypes, made):
     assert computed(keys.array).dtype == keys.array.dtype
 
 
-def test_output_chunks():
-    keys = [ours.make("i4", 100, "few", seed) for seed in range(3)]
-    with groups(5):
-        found = dask_gpusort.lexsort([da.from_array(key, chunks=9) for key in keys], chunks=30)
-        assert found.chunks == ((30, 30, 30, 10),)
-        check_sizes(found)
-    np.testing.assert_array_equal(computed(found), np.lexsort(keys))
-
-
 def test_the_exchange_cuts_on_all_keys():
     # Cuts by the last key alone would put all keys in one group.
     keys = [ours.make("i8", 4000, "bits"), np.zeros(4000, "f8")]
@@ -110,60 +98,6 @@ def test_methods():
         dask_gpusort.lexsort(wide, method="radix")
 
 
-def test_signed_zeros_and_nans_tie_and_the_next_key_decides():
-    first = np.array([0.0, -0.0, 0.0, np.nan, -np.nan, np.nan])
-    second = np.array([3, 2, 1, 3, 2, 1])
-    for one in (first, first.astype("f4"), first + 0j, first.astype("g")):
-        found = dask_gpusort.lexsort((da.from_array(second, chunks=2), da.from_array(one, chunks=2)))
-        assert computed(found).tolist() == [2, 1, 0, 5, 4, 3]
-
-
-@given(st.data(), ours.several(), ours.groups)
-def test_a_key_function_of_several_arrays(data, keys, count):
-    descending = data.draw(st.booleans())
-    positions = np.arange(len(keys[0]))
-    chunks = data.draw(ours.chunkings(positions.shape))
-    wanted = oracle.lexsort(keys[::-1], descending=[descending] * len(keys))
-    x = ours.dask_array(positions, chunks)
-
-    def key(block):
-        return tuple(part[block] for part in keys)
-
-    with groups(count):
-        for found in (
-            dask_gpusort.sort(x, key=key, descending=descending),
-            dask_gpusort.argsort(x, key=key, descending=descending),
-            dask_gpusort.sort_by_key(x, x, key=key, descending=descending)[1],
-        ):
-            np.testing.assert_array_equal(computed(found), wanted)
-
-
-@pytest.mark.parametrize("keys", [(), [], np.zeros((0, 3)), np.array(1.0)])
-def test_no_keys(keys):
-    with pytest.raises(TypeError, match="need sequence of keys"):
-        dask_gpusort.lexsort(keys)
-
-
-def test_invalid_arguments(raise_if_computes):
-    x, y = da.zeros((4, 3), chunks=2), da.zeros((4, 4), chunks=2)
-    with raise_if_computes():
-        for keys in ((x, y), (x[0], x), (da.zeros(3), da.zeros(1))):
-            with pytest.raises(ValueError, match="all keys need to be the same shape"):
-                dask_gpusort.lexsort(keys)
-        with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds"):
-            dask_gpusort.lexsort((x, x), axis=2)
-        with pytest.raises(ValueError, match="1 directions.*2 keys"):
-            dask_gpusort.lexsort((x, x), descending=[True])
-        with pytest.raises(ValueError, match="method must be one of"):
-            dask_gpusort.lexsort((x, x), method="quick")
-        with pytest.raises(ValueError, match="compute_chunk_sizes"):
-            dask_gpusort.lexsort((ours.forget_sizes(x[:, 0]), ours.forget_sizes(x[:, 0].rechunk(1))))
-        with pytest.raises(ValueError, match="compute_chunk_sizes"):
-            dask_gpusort.lexsort(ours.forget_sizes(x))
-        with pytest.raises(TypeError, match="masked"):
-            dask_gpusort.lexsort((x, da.ma.masked_equal(x, 1)))
-
-
 def test_keys_without_dimensions():
     scalar = da.from_array(np.array(7))
     for keys in ((scalar,), (scalar, scalar + 1), da.from_array(np.array([3, 1, 2]), chunks=2)):
@@ -189,17 +123,6 @@ def test_empty_arrays_of_different_chunks(chunks, others):
     values = dask_gpusort.sort_by_key(first, second)[1]
     assert (values.numblocks, values.dtype) == (first.numblocks, second.dtype)
     assert computed(values).shape == (0,)
-
-
-@pytest.mark.parametrize("dtype", [">U5", ">U17", ">c8", ">c16"])
-@pytest.mark.parametrize("chunks", [-1, 5])
-def test_big_endian_keys_have_the_order_of_native_ones(dtype, chunks):
-    # NumPy's lexsort reverses all bytes of a text or a complex number at once, and differs from its own argsort.
-    key, other = ours.make(dtype, 24, "few"), np.arange(24) % 3
-    native = key.astype(key.dtype.newbyteorder("="))
-    for keys, wanted in (((other, key), (other, native)), ((key, other), (native, other)), ((key,), (native,))):
-        found = computed(dask_gpusort.lexsort([da.from_array(one, chunks=chunks) for one in keys]))
-        np.testing.assert_array_equal(found, np.lexsort(wanted))
 
 
 @pytest.mark.parametrize("exchange", ["gather", "tasks", "join"])

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ planned = pytest.mark.skipif(not PLANNING, reason="needs a process with query pl
 #: `blocks`, masks, `reshape` and dispatch of NumPy functions.
 SOME = [
     "test_functions.py::test_one_dimension[argsort]",
-    "test_sort_by_key.py::test_every_output_has_the_requested_chunks",
+    "test_functions.py::test_one_dimension[sort_by_keys]",
     "test_functions.py::test_several_dimensions[lexsort]",
     "test_functions.py::test_several_dimensions[is_sorted]",
     "test_functions.py::test_several_dimensions[topk]",
@@ -41,12 +40,9 @@ SOME = [
 ]
 REST = [
     "test_functions.py::test_one_dimension[sort]",
-    "test_sort.py::test_output_chunks_are_exact",
-    "test_sort.py::test_chunks_of_several_dimensions",
-    "test_sort.py::test_records_along_an_axis",
-    "test_sort.py::test_equal_keys_keep_their_order_in_both_directions",
+    "test_functions.py::test_several_dimensions[sort]",
+    "test_functions.py::test_one_dimension[key]",
     "test_functions.py::test_several_dimensions[sort_by_key]",
-    "test_sort_by_key.py::test_a_key_function_orders_but_is_not_returned",
     "test_functions.py::test_one_dimension[lexsort]",
     "test_merge_sorted.py::test_merge_by_a_key",
     "test_functions.py::test_several_dimensions[less]",
@@ -107,29 +103,6 @@ def test_the_optimiser_may_rename_the_input():
         assert found.chunks == simplified.chunks == ((50, 50, 50, 40),)
         oracle.assert_same_bits(computed(simplified), np.sort(array[10:] + 1))
         assert dask_gpusort.sort(x).name == dask_gpusort.sort(x).name
-
-
-@planned
-@pytest.mark.parametrize("exchange", ["join", "gather", "tasks"])
-def test_outputs_of_one_sort_share_their_stages(exchange):
-    keys, values = ours.make("i4", 200, "few"), np.arange(200)
-    with groups(3):
-        found = dask_gpusort.sort_by_key(
-            da.from_array(keys, chunks=30), da.from_array(values, chunks=30), exchange=exchange
-        )
-    got = dask.compute(*found, scheduler="synchronous")
-    positions = np.argsort(keys, kind="stable")
-    oracle.assert_same_bits(got[0], keys[positions])
-    oracle.assert_same_bits(got[1], values[positions])
-
-
-@planned
-def test_building_computes_nothing(raise_if_computes):
-    with raise_if_computes(), groups(4):
-        x = da.ones(1000, chunks=10)
-        for darr in (dask_gpusort.sort(x), dask_gpusort.argsort(x), *dask_gpusort.sort_by_key(x, x)):
-            assert darr.chunks == x.chunks
-        assert "radix" in dask_gpusort.explain(x)
 
 
 @planned

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
-from support import strategies as ours
 from support.ranks import ranks_of_lanes
 from support.sorting import computed
 
@@ -46,28 +44,3 @@ def test_nan_raise_on_request(shape, axis):
 def test_all_policies_and_methods_are_known():
     assert METHODS == ("average", "min", "max", "dense", "ordinal")
     assert NAN_POLICIES == ("propagate", "omit", "raise")
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "text"),
-    [
-        ({"method": "first"}, ValueError, "method must be one of 'average'"),
-        ({"nan_policy": "drop"}, ValueError, "nan_policy must be one of"),
-        ({"axis": 1}, np.exceptions.AxisError, "axis 1"),
-    ],
-)
-def test_wrong_arguments(options, error, text):
-    with pytest.raises(error, match=text):
-        dask_gpusort.rank(da.ones(4, chunks=2), **options)
-
-
-def test_lanes_of_unknown_sizes_are_refused():
-    with pytest.raises(ValueError, match="compute_chunk_sizes"):
-        dask_gpusort.rank(ours.forget_sizes(da.ones((4, 4), chunks=2)), 0)
-
-
-@pytest.mark.parametrize(("shape", "axis"), [((0, 3), 1), ((3, 0), 0), ((2, 0, 3), 2)])
-def test_long_lanes_of_an_array_without_any(shape, axis):
-    x = da.zeros(shape, chunks=1)
-    with dask.config.set({"array.chunk-size": "8B"}):
-        check(x, np.zeros(shape), axis, "average", "propagate", False)

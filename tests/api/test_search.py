@@ -93,37 +93,6 @@ def test_sorter(as_dask):
     assert computed(lazy).tolist() == np.searchsorted(keys, needles, "right", sorter).tolist()
 
 
-def test_unknown_sizes_of_needles_and_keys():
-    numbers = da.arange(40, chunks=9)
-    keys, needles = numbers[numbers % 3 == 0], numbers[numbers % 2 == 0]
-    wanted = np.searchsorted(np.arange(0, 40, 3), np.arange(0, 40, 2))
-    for count in (None, 3):
-        with dask.config.set({"gpusort.groups": count}):
-            assert computed(dask_gpusort.searchsorted(keys, needles)).tolist() == wanted.tolist()
-            found = computed(dask_gpusort.isin(needles, keys))
-        assert found.tolist() == (np.arange(0, 40, 2) % 3 == 0).tolist()
-
-
-def test_invalid_arguments(raise_if_computes):
-    x = da.arange(6, chunks=2)
-    cases = [
-        (ValueError, "one dimension", lambda: dask_gpusort.searchsorted(x.reshape(2, 3), 1)),
-        (ValueError, "one dimension", lambda: dask_gpusort.searchsorted(da.asarray(3), 1)),
-        (ValueError, "'left', 'right'", lambda: dask_gpusort.searchsorted(x, 1, "middle")),
-        (TypeError, "must be str", lambda: dask_gpusort.searchsorted(x, 1, 0)),
-        (TypeError, "integers", lambda: dask_gpusort.searchsorted(x, 1, sorter=np.arange(6.0))),
-        (ValueError, "sorter.size", lambda: dask_gpusort.searchsorted(x, 1, sorter=np.arange(5))),
-        (TypeError, "DType", lambda: dask_gpusort.searchsorted(x, np.array(["2020"], "M8[D]"))),
-        (ValueError, "'sort' or 'table'", lambda: dask_gpusort.isin(x, [1], kind="hash")),
-        (ValueError, "integer arrays", lambda: dask_gpusort.isin(x, [1.0], kind="table")),
-        (TypeError, "masked", lambda: dask_gpusort.isin(da.ma.masked_equal(x, 1), [1])),
-    ]
-    with raise_if_computes():
-        for error, message, call in cases:
-            with pytest.raises(error, match=message):
-                call()
-
-
 def test_errors_of_the_computation():
     x = da.arange(6, chunks=2)
     with pytest.raises(ValueError, match="Sorter index out of range"):
@@ -216,19 +185,6 @@ def test_elements_of_two_kinds_that_are_never_equal(elements, test):
     for unique in (False, True):
         found = computed(dask_gpusort.setdiff1d(x, y, assume_unique=unique))
         np.testing.assert_array_equal(found, np.setdiff1d(elements, test, assume_unique=unique), strict=True)
-
-
-@pytest.mark.parametrize(
-    ("elements", "test"),
-    [("V3", "V5"), ("V3", "S3"), ("i4,i4", "i4"), ("i4,i4", "i4,i4,i4"), ("m8[s]", "m8[Y]")],
-)
-def test_elements_that_numpy_does_not_compare(raise_if_computes, elements, test):
-    first, second = np.zeros(2, elements), np.zeros(2, test)
-    for name in ("isin", "setdiff1d"):
-        with pytest.raises(TypeError):
-            getattr(np, name)(first, second)
-        with raise_if_computes(), pytest.raises(TypeError):
-            getattr(dask_gpusort, name)(da.from_array(first), da.from_array(second))
 
 
 @pytest.mark.parametrize("invert", [False, True])

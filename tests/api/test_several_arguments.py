@@ -137,53 +137,35 @@ ORACLES = {
     "intersect1d": lambda a, b: np.intersect1d(*alike(a, b)),
     "setxor1d": lambda a, b: np.setxor1d(*alike(a, b)),
     "union1d": np.union1d,
+    "searchsorted": lambda a, b: np.searchsorted(*alike(a, b)),
+    "merge_sorted": lambda a, b: np.sort(np.concatenate([a, b])),
 }
-how = st.sampled_from([None, 1, 3]), st.sampled_from(["auto", "join", "gather", "tasks"])
 
 
-def check_sets(data, name, first, second, count, exchange):
+def results(data, name, first, second):
+    """A call of the function, and of NumPy's for arrays in native byte order."""
+    if name == "keys":
+        third, *others = (data.draw(arrays(sizes=st.just(len(first)))) for _ in range(3))
+        x, *values = data.draw(sources([first, third, *others]))
+        keys = [native(one) for one in (first, third, *others)]
+        at = np.argsort(keys[0], kind="stable")
+        return (
+            lambda: [dask_gpusort.lexsort((x, *values)), *dask_gpusort.sort_by_key(x, *values)],
+            lambda: [np.lexsort(keys), *(one[at] for one in keys)],
+        )
+    if name in ("searchsorted", "merge_sorted"):
+        first, second = np.sort(first), np.sort(second)
+        assume(rises(native(first), native(second)))
     x, y = (data.draw(one_source(one)) for one in (first, second))
     first, second = native(first), native(second)
-    check(count, exchange, lambda: getattr(dask_gpusort, name)(x, y), lambda: ORACLES[name](first, second))
+    return lambda: getattr(dask_gpusort, name)(x, y), lambda: ORACLES[name](first, second)
 
 
-def check_order(data, name, first, second, count, exchange):
-    first, second = np.sort(first), np.sort(second)
-    assume(rises(native(first), native(second)))
-    x, y = (data.draw(one_source(one)) for one in (first, second))
-    first, second = native(first), native(second)
-    if name == "merge_sorted":
-        wanted = lambda: np.sort(np.concatenate([first, second]))  # noqa: E731
-    else:
-        wanted = lambda: np.searchsorted(*alike(first, second))  # noqa: E731
-    check(count, exchange, lambda: getattr(dask_gpusort, name)(x, y), wanted)
-
-
-def check_keys(data, first, count, exchange):
-    second = data.draw(arrays(sizes=st.just(len(first))))
-    third = data.draw(arrays(sizes=st.just(len(first))))
-    x, y, z = data.draw(sources([first, second, third]))
-    keys = [native(one) for one in (first, second, third)]
-    check(count, exchange, lambda: dask_gpusort.lexsort((x, y, z)), lambda: np.lexsort(keys))
-    at = np.argsort(keys[0], kind="stable")
-    check(count, exchange, lambda: dask_gpusort.sort_by_key(x, y, z), lambda: [one[at] for one in keys])
-
-
-@pytest.mark.parametrize("name", list(ORACLES))
+@pytest.mark.parametrize("name", [*ORACLES, "keys"])
 @settings(max_examples=12 if settings().max_examples < 100 else 400)
-@given(st.data(), arrays(), arrays(), *how)
-def test_sets(name, data, first, second, count, exchange):
-    check_sets(data, name, first, second, count, exchange)
-
-
-@pytest.mark.parametrize("name", ["searchsorted", "merge_sorted"])
-@settings(max_examples=12 if settings().max_examples < 100 else 400)
-@given(st.data(), arrays(), arrays(), *how)
-def test_sorted_arrays(name, data, first, second, count, exchange):
-    check_order(data, name, first, second, count, exchange)
-
-
-@settings(max_examples=12 if settings().max_examples < 100 else 400)
-@given(st.data(), arrays(), *how)
-def test_several_keys(data, first, count, exchange):
-    check_keys(data, first, count, exchange)
+@given(
+    st.data(), arrays(), arrays(), st.sampled_from([None, 1, 3]), st.sampled_from(["auto", "join", "gather", "tasks"])
+)
+def test_arguments_of_any_dtypes_and_sources(name, data, first, second, count, exchange):
+    found, wanted = results(data, name, first, second)
+    check(count, exchange, found, wanted)

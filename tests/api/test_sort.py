@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from fractions import Fraction
 
 import dask
 import dask.array as da
@@ -16,75 +15,9 @@ from numpy.dtypes import StringDType
 from support import oracle
 from support import strategies as ours
 from support.marks import grid
-from support.sorting import check_sizes, computed, groups
+from support.sorting import computed, groups
 
 import dask_gpusort
-
-
-def test_a_mask_can_be_sorted():
-    x = da.from_array(ours.make("f8", 500, "bits"), chunks=60)
-    kept = x[x > 0]
-    oracle.assert_sorts(computed(dask_gpusort.sort(kept)), computed(kept))
-    nothing = x[x > np.inf]
-    assert computed(dask_gpusort.sort(nothing)).shape == (0,)
-
-
-@pytest.mark.parametrize(("limit", "strategy"), [("128MiB", "rechunk"), ("8B", "too long")])
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_every_strategy_for_several_dimensions(limit, strategy, axis):
-    array = ours.make("f4", 4 * 6 * 8, "special").reshape(4, 6, 8)
-    with dask.config.set({"array.chunk-size": limit}):
-        # The input's chunks are never too large, so rows are long only if these chunks are small.
-        x = da.from_array(array, chunks=tuple(2 if dim == axis else 1 for dim in range(3)))
-        assert strategy in dask_gpusort.explain(x, axis)
-        found = dask_gpusort.sort(x, axis, stable=True)
-        oracle.assert_same_bits(computed(found), oracle.sort(array, axis))
-    whole = x.rechunk({axis: -1})
-    assert "whole" in dask_gpusort.explain(whole, axis)
-    oracle.assert_same_bits(computed(dask_gpusort.sort(whole, axis, stable=True)), oracle.sort(array, axis))
-
-
-def test_unknown_sizes_along_other_axes():
-    array = ours.make("i4", 60, "bits").reshape(10, 6)
-    x = da.from_array(array, chunks=(4, 3))
-    rows = ours.forget_sizes(x, axes=(0,))
-    oracle.assert_same_bits(computed(dask_gpusort.sort(rows, 1)), np.sort(array, 1))
-    oracle.assert_same_bits(computed(dask_gpusort.sort(rows.rechunk({1: -1}), 1)), np.sort(array, 1))
-
-
-KEYS_AND_METHODS = [("i8", "radix"), ("i8", "merge"), ("f4", "radix"), ("f4", "merge"), ("S5", "auto"), ("c16", "auto")]
-
-
-@pytest.mark.parametrize(
-    ("distribution", "dtype_and_method", "descending"), grid(ours.DISTRIBUTIONS, KEYS_AND_METHODS, [False, True])
-)
-def test_output_chunks_are_exact(distribution, dtype_and_method, descending):
-    dtype, method = dtype_and_method
-    array = ours.make(dtype, 997, distribution)
-    x = da.from_array(array, chunks=((0, 400, 1, 96, 0, 500),))
-    with groups(7):
-        for chunks in (None, 100, (100,), -1, ((1, 0, 995, 1),), {0: 50}, {-1: (500, 497)}, "auto"):
-            found = dask_gpusort.sort(x, chunks=chunks, descending=descending, method=method)
-            assert found.chunks == (x.chunks if chunks is None else x.rechunk(chunks).chunks)
-            check_sizes(found)
-            oracle.assert_sorts(computed(found), array, descending=descending)
-
-
-def test_chunks_of_several_dimensions():
-    array = ours.make("i4", 60, "bits").reshape(10, 6)
-    x = da.from_array(array, chunks=(3, 4))
-    for chunks in (2, (5, 3), (-1, 2), {1: 2}, {0: (9, 1)}, "auto", ((10,), (1, 5))):
-        for axis in (0, 1):
-            found = dask_gpusort.sort(x, axis, chunks=chunks)
-            assert found.chunks == x.rechunk(chunks).chunks
-            oracle.assert_same_bits(computed(found), np.sort(array, axis))
-
-
-def test_chunks_of_a_flattened_array():
-    array = ours.make("i4", 60, "bits").reshape(10, 6)
-    found = dask_gpusort.sort(da.from_array(array, chunks=(3, 4)), None, chunks=7)
-    assert found.chunks == ((7,) * 8 + (4,),)
-    oracle.assert_same_bits(computed(found), np.sort(array, None))
 
 
 @pytest.mark.parametrize("kind", ["quicksort", "heapsort", "mergesort", "stable", "q", "h", "m", "s", "Quick", "MERGE"])
@@ -94,70 +27,6 @@ def test_kind_names_of_numpy(kind):
     x = da.from_array(array, chunks=7)
     assert dask_gpusort.sort(x, kind=kind).name == dask_gpusort.sort(x, stable=stable).name
     np.testing.assert_array_equal(computed(dask_gpusort.sort(x, kind=kind)), np.sort(array, kind=kind))
-
-
-def test_negative_nan_is_last_in_both_directions():
-    for dtype in ours.FLOATS:
-        array = np.array([np.nan, 1, -np.nan, -np.inf, np.inf, -0.0, 0.0], dtype)
-        x = da.from_array(array, chunks=2)
-        for descending in (False, True):
-            got = computed(dask_gpusort.sort(x, descending=descending))
-            assert np.isnan(got[-2:]).all()
-            assert not np.isnan(got[:-2]).any()
-            assert sorted(np.signbit(got[-2:])) == [False, True]
-
-
-def test_nat_is_last_in_both_directions():
-    array = np.array(["2020-01-01", "NaT", "1969-12-31", "NaT", "2262-04-11"], "M8[ns]")
-    x = da.from_array(array, chunks=2)
-    for descending in (False, True):
-        got = computed(dask_gpusort.sort(x, descending=descending))
-        np.testing.assert_array_equal(np.isnat(got), [False] * 3 + [True] * 2)
-
-
-@pytest.mark.parametrize("dtype", ["c8", "c16"])
-def test_complex_numbers_sort_by_their_nan_parts(dtype):
-    nan = np.nan
-    array = np.array(
-        [complex(nan, nan), complex(nan, 2), complex(2, nan), 2j, complex(nan, 1), complex(1, nan), 1], dtype
-    )
-    x = da.from_array(array, chunks=2)
-    ascending_order, descending_order = (
-        computed(dask_gpusort.sort(x, descending=descending)) for descending in (False, True)
-    )
-    np.testing.assert_array_equal(ascending_order, array[[3, 6, 5, 2, 4, 1, 0]])
-    np.testing.assert_array_equal(descending_order, array[[6, 3, 2, 5, 1, 4, 0]])
-
-
-@given(st.data(), ours.arrays(dtypes=ours.RECORDS), ours.groups)
-def test_order_of_fields(data, array, count):
-    names = list(array.dtype.names)
-    order = data.draw(st.sampled_from(names) | st.lists(st.sampled_from(names), unique=True))
-    descending = data.draw(st.booleans())
-    with groups(count):
-        x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
-        got = computed(dask_gpusort.sort(x, order=order, descending=descending))
-    oracle.assert_sorts(got, array, descending=descending, order=order)
-    if not descending:
-        np.testing.assert_array_equal(
-            computed(dask_gpusort.argsort(x, order=order)), np.argsort(array, kind="stable", order=order)
-        )
-
-
-def test_records_along_an_axis():
-    array = ours.make(ours.PLAIN_RECORD, 24, "few").reshape(4, 6)
-    for axis in (0, 1):
-        found = dask_gpusort.sort(da.from_array(array, chunks=(2, 3)), axis, order="weight", stable=True)
-        oracle.assert_same_bits(computed(found), np.sort(array, axis, order="weight", kind="stable"))
-
-
-def test_strings_of_any_width():
-    words = ["pear", "", "apple", "\u00e9clair", "Zebra", "apple pie", "zebra", "\U0001f34e"]
-    for dtype in ("U9", StringDType()):
-        array = np.array(words * 3, dtype)
-        got = computed(dask_gpusort.sort(da.from_array(array, chunks=5)))
-        assert got.tolist() == sorted(words * 3)
-        assert got.dtype == array.dtype
 
 
 class Unknown:
@@ -186,15 +55,6 @@ def test_missing_strings_are_last_in_both_directions(missing, chunks):
         assert computed(dask_gpusort.sort(x)).tolist() == ["", "a", "b", missing, missing]
         assert computed(dask_gpusort.sort(x, descending=True)).tolist() == ["b", "a", "", missing, missing]
         assert computed(dask_gpusort.lexsort((x, da.zeros(5, chunks=chunks)))).tolist() == [4, 2, 0, 1, 3]
-
-
-def test_objects_that_compare():
-    elements = [3, Fraction(1, 2), 2.5, True, 10**40, -1, 0]
-    array = ours._objects(elements * 2)
-    x = da.from_array(array, chunks=3, name=False)
-    with groups(3):
-        assert computed(dask_gpusort.sort(x)).tolist() == sorted(elements * 2)
-        assert computed(dask_gpusort.sort(x, descending=True)).tolist() == sorted(elements * 2, reverse=True)
 
 
 @pytest.mark.parametrize("chunks", [2, 3, 7])
@@ -247,35 +107,20 @@ def test_objects_of_a_user_defined_class():
         assert [version.parts for version in got] == sorted(parts, reverse=descending)
 
 
-def test_sequences_are_accepted():
-    assert computed(dask_gpusort.sort([3, 1, 2])).tolist() == [1, 2, 3]
-    assert computed(dask_gpusort.sort(np.array([[3, 1, 2]]))).tolist() == [[1, 2, 3]]
-
-
-def test_an_index_of_pandas_is_accepted():
+def test_sequences_and_an_index_of_pandas_are_accepted():
     pandas = pytest.importorskip("pandas")
-    for index in (pandas.Index([5, 3, 4]), pandas.Index(["b", "a"], dtype="O")):
+    for index in ([3, 1, 2], [[3, 1, 2]], pandas.Index([5, 3, 4]), pandas.Index(["b", "a"], dtype="O")):
         oracle.assert_same_bits(computed(dask_gpusort.sort(index)), np.sort(np.asarray(index)))
         assert computed(dask_gpusort.argsort(index)).tolist() == np.argsort(np.asarray(index)).tolist()
 
 
-def test_axis_none_of_arrays_without_dimensions():
-    x = da.from_array(np.array(7), chunks=())
-    got = computed(dask_gpusort.sort(x, None))
-    oracle.assert_same_bits(got, np.sort(np.array(7), None))
-    for axis in (None, 0, -1):
-        oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(np.array(7), axis))
-
-
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (1,), (1, 1)])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2, 0, 3)])
 def test_empty_arrays_and_single_elements(shape):
     array = np.ones(shape)
+    x = da.from_array(array, chunks=2)
     for axis in (*range(len(shape)), None):
-        found = dask_gpusort.sort(da.from_array(array, chunks=2), axis)
-        oracle.assert_same_bits(computed(found), np.sort(array, axis))
-        got = computed(dask_gpusort.argsort(da.from_array(array, chunks=2), axis))
-        assert got.shape == np.argsort(array, axis).shape
-        assert got.dtype == np.int64
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis)), np.sort(array, axis))
+        oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(array, axis))
 
 
 @example(size=1000, chunk=1)
@@ -345,14 +190,6 @@ def test_sorts_of_sorted_arrays_and_later_operations():
     oracle.assert_same_bits(computed(shifted), np.sort(array))
 
 
-@pytest.mark.parametrize("chunks", [(None, 5), [None, (4, 6)], (3, None), {0: None, 1: 5}, {-1: 2}])
-def test_unspecified_chunks_are_kept(chunks):
-    x = da.from_array(ours.make("i4", 80).reshape(8, 10), chunks=(3, 4))
-    found = dask_gpusort.sort(x, 0, chunks=chunks)
-    assert found.chunks == x.rechunk(tuple(chunks) if isinstance(chunks, list) else chunks).chunks
-    oracle.assert_same_bits(computed(found), np.sort(computed(x), 0))
-
-
 def test_equal_calls_have_equal_names():
     x = da.from_array(ours.make("i8", 100), chunks=10)
     assert dask_gpusort.sort(x).name == dask_gpusort.sort(x).name
@@ -368,50 +205,6 @@ def test_equal_calls_have_equal_names():
     assert len(names) == 7
 
 
-@given(st.data(), ours.arrays(dtypes=["i4", "f4", "S5"]), ours.groups)
-def test_key_function(data, array, count):
-    # A sort by a key function takes the elements in the stable order of their keys.
-    def key(block):
-        return (
-            block.astype("S1") if block.dtype.kind == "S" else np.floor(np.nan_to_num(np.abs(block.astype("f4"))) / 1e3)
-        )
-
-    descending = data.draw(st.booleans())
-    wanted = array[oracle.argsort(key(array), descending=descending)]
-    with groups(count), np.errstate(all="ignore"):
-        x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
-        found = dask_gpusort.sort(x, key=key, descending=descending)
-        assert found.chunks == x.chunks
-        oracle.assert_same_bits(computed(found), wanted)
-        np.testing.assert_array_equal(
-            computed(dask_gpusort.argsort(x, key=key, descending=descending)),
-            oracle.argsort(key(array), descending=descending),
-        )
-
-
-def test_key_function_of_several_arrays():
-    array = ours.make("i4", 300, "bits")
-
-    def key(block):
-        return block % 3, block % 5, np.negative(block.astype("i8"))
-
-    wanted = array[np.lexsort(key(array)[::-1])]
-    with groups(4):
-        x = da.from_array(array, chunks=37)
-        oracle.assert_same_bits(computed(dask_gpusort.sort(x, key=key)), wanted)
-        folded = x.reshape(20, 15)
-        found = dask_gpusort.sort(folded, None, key=key)
-        oracle.assert_same_bits(computed(found), wanted)
-
-
-def test_key_function_along_an_axis():
-    array = ours.make("i4", 48, "bits").reshape(6, 8)
-    x = da.from_array(array, chunks=(4, 3))
-    for axis in (0, 1):
-        wanted = np.take_along_axis(array, np.argsort(array % 7, axis, kind="stable"), axis)
-        oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis, key=lambda block: block % 7)), wanted)
-
-
 def test_groups_and_exchange_come_from_the_configuration():
     x = da.from_array(ours.make("i8", 1000), chunks=10)
     with dask.config.set({"gpusort.groups": 13, "gpusort.exchange": "tasks"}):
@@ -421,20 +214,6 @@ def test_groups_and_exchange_come_from_the_configuration():
         assert 11 <= int(text.split("groups")[1].split()[0]) <= 16
         assert "gather" in dask_gpusort.explain(x, exchange="gather")
         oracle.assert_same_bits(computed(dask_gpusort.sort(x)), np.sort(computed(x)))
-
-
-@pytest.mark.parametrize("dtype", ["f8", "S3", "U3", "c16", "g", "O", "i4, f4"])
-def test_read_only_chunks(dtype):
-    def locked(block):
-        block = block.copy()
-        block.flags.writeable = False
-        return block
-
-    keys = np.array([3, 1, 2, 0, 2]).astype(dtype)
-    for chunks in (2, 5):
-        source = da.from_array(keys, chunks=chunks).map_blocks(locked)
-        np.testing.assert_array_equal(dask_gpusort.sort(source).compute(), np.sort(keys))
-        np.testing.assert_array_equal(dask_gpusort.argsort(source).compute(), np.argsort(keys, kind="stable"))
 
 
 @pytest.mark.parametrize(
@@ -504,23 +283,3 @@ def test_matrices_are_arrays_of_two_dimensions(name):
     rows, function = np.array([[3, 1], [2, 2]]), getattr(dask_gpusort, name)
     for matrix in (np.matrix(rows), da.from_array(rows, chunks=1).map_blocks(np.matrix)):
         np.testing.assert_equal(*dask.compute(function(matrix), function(rows)))
-
-
-@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
-def test_positions_are_global_for_every_distribution(distribution):
-    array = ours.make("f8", 1000, distribution)
-    with groups(9):
-        found = dask_gpusort.argsort(da.from_array(array, chunks=71), chunks=300)
-        assert found.chunks == ((300, 300, 300, 100),)
-        got = computed(found)
-    np.testing.assert_array_equal(np.sort(got), np.arange(1000))
-    np.testing.assert_array_equal(got, np.argsort(array, kind="stable"))
-
-
-def test_equal_keys_keep_their_order_in_both_directions():
-    x = da.zeros(300, chunks=(70, 0, 230), dtype="i4")
-    with groups(4):
-        for descending in (False, True):
-            for exchange in ("join", "gather", "tasks"):
-                got = computed(dask_gpusort.argsort(x, descending=descending, exchange=exchange))
-                np.testing.assert_array_equal(got, np.arange(300))

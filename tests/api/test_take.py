@@ -59,30 +59,6 @@ def test_a_scalar():
     assert computed(dask_gpusort.take(da.from_array(5), da.zeros(3, dtype=int))).tolist() == [5, 5, 5]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ((np.ones(3), np.array([1.0])), TypeError),
-        ((np.ones(3), np.array(["a"])), TypeError),
-        ((np.ones((2, 3)), np.array([0]), 2), np.exceptions.AxisError),
-        ((np.ones(3), np.array([0]), 0, "nearest"), ValueError),
-    ],
-)
-def test_errors_are_those_of_numpy(arguments, error, raise_if_computes):
-    array, indices, *more = arguments
-    with pytest.raises(error):
-        np.take(array, indices, *more[:1], mode=more[1] if len(more) > 1 else "raise")
-    with raise_if_computes():
-        for given_indices in (indices, da.from_array(indices)):
-            with pytest.raises(error):
-                dask_gpusort.take(da.from_array(array), given_indices, *more)
-
-
-def test_indices_in_memory_out_of_range_raise_at_once(raise_if_computes):
-    with raise_if_computes(), pytest.raises(IndexError, match="index 7 is out of bounds for axis 1 with size 3"):
-        dask_gpusort.take(da.ones((2, 3)), [0, 7], 1)
-
-
 def test_indices_of_an_unknown_number():
     x, line = da.from_array(np.arange(40.0), chunks=7), da.arange(40, chunks=6)
     for exchange in ("auto", "gather", "tasks"):

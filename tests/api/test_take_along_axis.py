@@ -26,19 +26,6 @@ def test_the_last_value_for_a_position_stays(exchange):
     assert computed(written).tolist() == [[0, 0]]
 
 
-@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
-def test_a_sort_from_its_positions_and_back(exchange):
-    array = ours.make("f4", 300, "special")
-    x = da.from_array(array, chunks=40)
-    positions = dask_gpusort.argsort(x)
-    ordered = ours_at.built(dask_gpusort.take_along_axis, exchange, 4, x, positions, 0)
-    oracle.assert_same_bits(computed(ordered), oracle.sort(array))
-    back = ours_at.built(
-        dask_gpusort.put_along_axis, exchange, 4, da.zeros(300, dtype="f4", chunks=50), positions, ordered, 0
-    )
-    oracle.assert_same_bits(computed(back), array)
-
-
 def test_without_an_axis_the_array_is_flattened():
     array = np.arange(12).reshape(3, 4)
     x, at = da.from_array(array, chunks=(2, 3)), np.array([11, -12, 5])
@@ -87,35 +74,3 @@ def test_indices_out_of_range(exchange, wrong):
     ):
         with pytest.raises(IndexError, match=message):
             computed(found)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ((np.ones((2, 0)), np.zeros((2, 3), int), 1), IndexError),
-        ((np.ones((2, 3)), np.zeros((4, 3), int), 1), IndexError),
-        ((np.ones((2, 3)), np.zeros((2, 3)), 1), IndexError),
-        ((np.ones((2, 3)), np.zeros((2, 3), bool), 1), IndexError),
-        ((np.ones((2, 3)), np.zeros(2, int), 1), ValueError),
-        ((np.ones((2, 3)), np.zeros((2, 3), int), 2), np.exceptions.AxisError),
-        ((np.ones((2, 3)), np.zeros((2, 3), int), None), ValueError),
-        ((np.float64(1), np.zeros((), int), 0), np.exceptions.AxisError),
-    ],
-)
-def test_errors_are_those_of_numpy(arguments, error, raise_if_computes):
-    array, indices, axis = arguments
-    for ours_, theirs, more in (
-        (dask_gpusort.take_along_axis, np.take_along_axis, ()),
-        (dask_gpusort.put_along_axis, np.put_along_axis, (1,)),
-    ):
-        with pytest.raises(error):
-            theirs(np.array(array), indices, *more, axis)
-        with raise_if_computes(), pytest.raises(error):
-            ours_(da.from_array(array), da.from_array(indices), *more, axis)
-
-
-@pytest.mark.parametrize("shape", [(2, 4), (3, 3), (2, 2, 3)])
-def test_values_that_do_not_fit(shape, raise_if_computes):
-    x, at = da.zeros((2, 3)), da.zeros((2, 3), dtype=int)
-    with raise_if_computes(), pytest.raises(ValueError, match="shape mismatch: value array of shape"):
-        dask_gpusort.put_along_axis(x, at, np.ones(shape), 1)

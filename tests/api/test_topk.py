@@ -32,15 +32,6 @@ def test_rows_of_values_stay_whole():
     oracle.assert_same_bits(got[1], value[wanted])
 
 
-@pytest.mark.parametrize("k", [3, -3])
-def test_nan_comes_last_in_both_directions(k):
-    x = da.from_array([np.nan, 2.0, -0.0, np.nan, 0.0], chunks=2)
-    wanted = [2.0, -0.0, 0.0] if k > 0 else [-0.0, 0.0, 2.0]
-    (got,) = compute_all(dask_gpusort.topk(x, k))
-    oracle.assert_same_bits(got, np.array(wanted))
-    assert dask_gpusort.argtopk(x, 5).compute().tolist() == [1, 2, 4, 0, 3]
-
-
 @pytest.mark.skipif(da.array_expr_enabled(), reason="Dask has no topk with query planning")
 @pytest.mark.parametrize("k", [4, -4])
 def test_distinct_keys_give_the_results_of_dask(k):
@@ -64,24 +55,3 @@ def test_keys_and_positions_computed_together_read_each_chunk_once():
     assert keys.tolist() == [39, 38, 37]
     assert positions.tolist() == [39, 38, 37]
     assert read == [4] * 10
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "error", "text"),
-    [
-        ((2, 1), {}, np.exceptions.AxisError, "axis 1 is out of bounds"),
-        ((2.5,), {}, TypeError, "k must be an integer, not 2.5"),
-        ((2,), {"split_every": 1}, ValueError, "split_every must be at least 2"),
-        ((2,), {"values": [np.arange(3)]}, ValueError, "do not fit keys of shape"),
-    ],
-)
-def test_wrong_arguments(arguments, options, error, text):
-    with pytest.raises(error, match=text):
-        dask_gpusort.topk(da.arange(10, chunks=4), *arguments, **options)
-
-
-def test_masked_and_0d_arrays_are_refused():
-    with pytest.raises(TypeError, match="masked arrays are not sorted"):
-        dask_gpusort.topk(da.from_array(np.ma.masked_array([1, 2], [True, False])), 1)
-    with pytest.raises(np.exceptions.AxisError):
-        dask_gpusort.argtopk(da.from_array(np.array(1.0)), 1)

@@ -82,54 +82,12 @@ def test_bad_weights_raise_in_the_computation(weights, strategy):
         computed(lazy)
 
 
-@pytest.mark.parametrize(
-    ("axis", "weights", "options"),
-    [
-        (None, np.ones(3), METHOD),
-        (0, np.ones(3), METHOD),
-        ((0, 1), np.ones((3, 2)), METHOD),
-        (0, np.ones((3, 2)), METHOD),
-        (0, np.ones(2), {}),
-        (0, np.ones(2), {"method": "hazen"}),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("name", ["quantile", "nanquantile", "percentile", "nanpercentile"])
-def test_errors_are_those_of_numpy(name, axis, weights, options):
-    array = np.ones((2, 3))
-    with pytest.raises((TypeError, ValueError), match=r"\w") as expected:
-        getattr(np, name)(array, 0.5, axis, weights=weights, **options)
-    with pytest.raises(expected.type) as found:
-        getattr(dask_gpusort, name)(da.from_array(array), 0.5, axis, weights=weights, **options)
-    assert str(found.value).startswith(str(expected.value))
-
-
-def test_weights_of_other_kinds_are_refused():
-    x = da.ones(4, chunks=2)
-    with pytest.raises(TypeError, match="real numbers"):
-        dask_gpusort.quantile(x, 0.5, weights=np.ones(4, complex), **METHOD)
-    with pytest.raises(ValueError, match="compute_chunk_sizes"):
-        dask_gpusort.quantile(x[x > 0], 0.5, weights=np.ones(4), **METHOD)
-
-
 @pytest.mark.parametrize("skip_nan", [False, True])
 def test_objects(skip_nan):
     array = np.array([[3, 1, 2], [6, 5, 4]], object)
     name = "nanquantile" if skip_nan else "quantile"
     got = getattr(dask_gpusort, name)(da.from_array(array, chunks=(1, 2)), [0.2, 0.9], 1, weights=[1, 2, 3], **METHOD)
     assert computed(got).tolist() == [[1, 4], [3, 6]]
-
-
-def test_weights_through_numpy(raise_if_computes):
-    array, weights = np.random.default_rng(0).random((6, 10)), np.arange(10)
-    dask_gpusort.register()
-    try:
-        with raise_if_computes():
-            lazy = np.quantile(da.from_array(array, chunks=(4, 3)), 0.3, axis=1, weights=weights, **METHOD)
-    finally:
-        dask_gpusort.unregister()
-    assert isinstance(lazy, da.Array)
-    np.testing.assert_array_equal(computed(lazy), np.quantile(array, 0.3, axis=1, weights=weights, **METHOD))
 
 
 @pytest.mark.parametrize("chunks", [-1, 3])

@@ -5,17 +5,20 @@ Functions and parameters are found by introspection: one that is new and has no 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
 from support import strategies as ours
+from support.sorting import computed
 
 import dask_gpusort
 
@@ -25,21 +28,9 @@ OTHERS = {"cluster", "register", "unregister", "warm_up"}
 FUNCTIONS = {name: getattr(dask_gpusort, name) for name in dask_gpusort.__all__ if name not in OTHERS}
 PARAMETERS = {name: list(inspect.signature(function).parameters) for name, function in FUNCTIONS.items()}
 STATISTICS = [name for name in FUNCTIONS if "out" in PARAMETERS[name] or name == "explain_quantile"]
-#: Functions that only make a text of the arguments, or a result of any array that NumPy takes for one element.
 ARRAYS = {
-    "a",
-    "arr",
-    "x",
-    "ar1",
-    "ar2",
-    "element",
-    "test_elements",
-    "v",
-    "keys",
-    "arrays",
-    "values",
-    "weights",
-    "sorter",
+    *("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"),
+    *("keys", "arrays", "values", "weights", "sorter"),
 }
 #: Parameters of which any value is true or false, or that choose what is returned.
 FLAGS = {
@@ -52,7 +43,7 @@ class Wrong(NamedTuple):
     """A wrong value of a parameter, and the error."""
 
     value: Any
-    error: type[Exception]
+    error: type[Exception] | tuple[type[Exception], ...]
     message: str
     only: Callable[[str], bool] = lambda name: True
 
@@ -66,12 +57,9 @@ def is_statistic(name: str) -> bool:
     return name in STATISTICS
 
 
-def is_sort(name: str) -> bool:
-    return "exchange" in PARAMETERS[name]
-
-
-def takes_several(name: str) -> bool:
-    return name in ("lexsort", "sort_by_key")
+def having(*parameters: str) -> list[str]:
+    """The functions that have all parameters."""
+    return [name for name, own in PARAMETERS.items() if {*parameters} <= {*own}]
 
 
 def no(test: Callable[[str], bool]) -> Callable[[str], bool]:
@@ -84,6 +72,7 @@ WRONG = {
     "axis": [
         Wrong(2, AxisError, "use an axis from -2 to 1: axis 2 is out of bounds"),
         Wrong(-3, AxisError, "use an axis from -2 to 1: axis -3 is out of bounds"),
+        Wrong(10**9, AxisError, "use an axis from -2 to 1: axis 1000000000 is out of bounds"),
         Wrong(0.5, TypeError, "axis must be an integer.*, not 0.5"),
         Wrong("time", TypeError, "axis must be an integer.*, not 'time'"),
         Wrong((0, 1), TypeError, r"axis must be an integer.*, not \(0, 1\)", no(is_statistic)),
@@ -101,10 +90,10 @@ WRONG = {
     ],
     "k": [Wrong(wrong, TypeError, "k must be an integer, not") for wrong in (2.5, "3", None)],
     "kth": [
+        Wrong([[1, 2]], ValueError, "kth must be .*array of 2 dimensions"),
         Wrong(1.5, TypeError, "Partition index must be integer: kth is 1.5"),
         Wrong(True, ValueError, "Booleans unacceptable.*kth"),
         Wrong(100, ValueError, "kth.=100. out of bounds"),
-        Wrong([[1]], ValueError, "kth must be"),
     ],
     "split_every": [
         Wrong(1, ValueError, "split_every must be at least 2"),
@@ -115,26 +104,37 @@ WRONG = {
         *(Wrong(w, ValueError, "method must be one of 'a.*got", no(is_statistic)) for w in ("mean", None, ["auto"])),
     ],
     "kind": [
-        Wrong("bubble", ValueError, "kind.*bubble"),
-        Wrong(1, TypeError, "kind must be str", lambda name: "order" in PARAMETERS[name]),
+        *(Wrong(wrong, ValueError, f"kind.*'{wrong}'") for wrong in ("bubble", "", "\u00e4")),
+        *(Wrong(w, TypeError, "kind must be str, not", lambda name: "isin" not in name) for w in (0, ["stable"], True)),
     ],
     "order": [
-        Wrong("weight", ValueError, "order"),
+        Wrong("weight", ValueError, "Cannot specify order.*no fields.*leave"),
         *(Wrong(wrong, ValueError, "unsupported order value: .*: give the name of a field") for wrong in (1, {"a"})),
     ],
     "descending": [
-        Wrong([True] * 5, ValueError, "5 directions in `descending` for 2 keys", takes_several),
-        Wrong([True] * 5, ValueError, "5 directions in `descending` for 1 keys", no(takes_several)),
+        Wrong([True] * 5, ValueError, "5 directions in `descending` for 2 keys", lambda name: name == "lexsort"),
+        Wrong([True] * 5, ValueError, "5 directions in `descending` for 1 keys", lambda name: name != "lexsort"),
     ],
-    "key": [Wrong("a", TypeError, "key must be a function"), Wrong(lambda block: 1, ValueError, "key must return")],
-    "less": [Wrong("a < b", TypeError, "less of NumPy chunks must be a function")],
+    "key": [
+        Wrong("a", TypeError, "key must be a function"),
+        Wrong(lambda block: 3.0, ValueError, r"key must return an array.* of shape \(0,( 0)?\) it returned float"),
+        *(
+            Wrong(key, ValueError, r"key must return an array.* of shape \(0,( 0)?\) it returned an array of shape \(0")
+            for key in (lambda block: block[..., None], lambda block: (block, block[..., None]))
+        ),
+        Wrong(np.max, ValueError, "zero-size array"),
+    ],
+    "less": [Wrong("a < b", TypeError, r"less of NumPy chunks must be a function.*numpy\.less, not str")],
     "chunks": [
-        *(Wrong(wrong, ValueError, "chunks must be") for wrong in ("many", {0: (-1, 5)}, {0: (-1, 13)})),
-        Wrong(object(), TypeError, "chunks must be"),
+        *(
+            Wrong(wrong, ValueError, "chunks must be what rechunk takes")
+            for wrong in ("many", 2.5, 0, -2, {0: "x"}, (5, 6, 2), ((3, 3),), {0: (-1, 5)}, {0: (-1, 13)})
+        ),
+        *(Wrong(wrong, (TypeError, ValueError), "chunks must be") for wrong in (object(), [[1, 2], {3}])),
         Wrong({"x": 3}, TypeError, "axis in chunks must be an integer, not 'x'"),
         Wrong({5: 3}, AxisError, "use an axis from -.* in chunks: axis 5"),
     ],
-    "exchange": [Wrong("disk", ValueError, "exchange must be one of")],
+    "exchange": [Wrong(wrong, ValueError, "exchange must be one of 'auto'") for wrong in ("disk", "")],
     "device": [Wrong("gpu", ValueError, "device must be None or 'cuda'")],
     "strategy": [Wrong("fast", ValueError, "strategy must be one of")],
     "nan_policy": [Wrong("skip", ValueError, "nan_policy must be one of")],
@@ -162,6 +162,165 @@ WRONG = {
         Wrong(np.ones(5), ValueError, r"value array of shape \(5,\)", lambda name: "along" in name),
     ],
 }
+UNKNOWN, UNKNOWN_ROWS, OTHER_UNKNOWN = (ours.forget_sizes(one) for one in (X, ROWS, X.rechunk(3)))
+SIZES = "compute_chunk_sizes"
+RECORDS, RAGGED = da.from_array(np.zeros(3, ours.PLAIN_RECORD)), ([[1, 2], [3]], [X, None], [X, [1]])
+UNCODED = ("S4", "U4", "c16", "O", "V3", np.longdouble, ours.PLAIN_RECORD)
+BY_LESS = [name for name in having("less") if name != "sort_by_key"]
+INVERTED = {"method": "inverted_cdf"}
+#: Arguments that are wrong together, in place of valid ones, or of the valid "array": the functions, and the error.
+TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
+    *((having("stable"), {"kind": "q", "stable": one}, ValueError, "time: use only `stable`") for one in (False, True)),
+    (having("order"), {"array": RECORDS, "order": "wait"}, ValueError, "unknown .*wait.*'name', 'weight', 'count'"),
+    (having("order"), {"array": RECORDS, "order": ["name", "wait"]}, ValueError, "unknown field name.*wait"),
+    (having("order"), {"array": RECORDS, "order": ["name", "name"]}, ValueError, "duplicate field"),
+    *(
+        (having("order", "key"), {"key": lambda b, as_=as_: (b, b.astype(as_)), "order": "key0"}, ValueError, "order")
+        for as_ in (np.int32, np.float64, object)
+    ),
+    (BY_LESS, {"less": np.less, "key": np.abs}, ValueError, "less cannot be combined with key"),
+    (BY_LESS, {"less": np.less, "order": "f"}, ValueError, "less cannot be combined with order"),
+    (BY_LESS, {"less": np.less, "descending": True}, ValueError, "less cannot be combined with descending"),
+    (having("less", "method"), {"less": np.less, "method": "radix"}, TypeError, "not a comparison: use method='auto'"),
+    *(
+        (having("chunks", "key"), {"array": zeros.rechunk(chunks), "method": "radix"}, TypeError, "radix.*'merge'")
+        for zeros in (da.from_array(np.zeros(9, dtype), chunks=9, name=False) for dtype in UNCODED)
+        for chunks in (3, -1)
+    ),
+    (having("chunks"), {"array": X, "exchange": "runs"}, ValueError, "runs.*Client.*exchange='auto'"),
+    (["sort", "argsort", "explain", "sort_by_key", "lexsort"], {"array": UNKNOWN, "chunks": 5}, ValueError, SIZES),
+    (["lexsort"], {"keys": (UNKNOWN, OTHER_UNKNOWN)}, ValueError, SIZES),
+    (["lexsort"], {"keys": UNKNOWN_ROWS}, ValueError, SIZES),
+    (["sort_by_key"], {"keys": UNKNOWN, "values": (OTHER_UNKNOWN,)}, ValueError, SIZES),
+    (["sort_by_key"], {"keys": (UNKNOWN, OTHER_UNKNOWN)}, ValueError, f"key 1 and key 0, of unknown chunk .*{SIZES}"),
+    *(
+        (["sort_by_key"], {"keys": da.zeros(keys), "values": (da.zeros(values),)}, ValueError, "values 0 .*fit.*shape")
+        for keys, values in (((4,), (5,)), ((4,), ()), ((2, 3), (2,)), ((2, 3), (3, 2)), ((4,), (1, 4)))
+    ),
+    (["sort_by_key"], {"values": (ROWS, da.zeros((4, 3, 1)))}, ValueError, "values 1 .*do not fit.*shape"),
+    (["sort_by_key"], {"keys": ()}, TypeError, "need sequence of keys .* in sort_by_key: give at least one array"),
+    *(
+        (["sort_by_key"], {"keys": (X, X), **one}, ValueError, f"{next(iter(one))} cannot .* with several keys")
+        for one in ({"key": np.negative}, {"less": np.less}, {"order": "a"})
+    ),
+    (["sort_by_key"], {"keys": (X, da.ones(5))}, ValueError, r"same shape: key 1 has shape \(5,\), key 0 \(12,\)"),
+    (["sort_by_key"], {"keys": (X, X), "values": (da.ones(5),)}, ValueError, r"values 0 of shape \(5,\) do not fit"),
+    *((["lexsort"], {"keys": no_keys}, TypeError, "need sequence of keys") for no_keys in ((), [], ROWS[:0], X[0])),
+    *((["lexsort"], {"keys": names}, TypeError, "key 0 must be an array, not str") for names in (("a", "b"), "ab")),
+    *(
+        (["lexsort"], {"keys": one}, TypeError, r"keys must be several arrays, not one of .*: give \(a,\)")
+        for one in (pd.Index(["a", "b"]), np.array(["a", "b"]), da.from_array(np.array(["a", "b"], object), chunks=1))
+    ),
+    (["lexsort"], {"keys": {"a": X}}, TypeError, "keys must be an array, not dict: give"),
+    (["lexsort"], {"keys": b"ab"}, TypeError, "keys must be an array, not bytes: give"),
+    *((["sort"], {"a": one}, ValueError, "^a must be an array, not a sequence of others") for one in RAGGED),
+    *((["sort_by_key"], {"values": [one]}, ValueError, "^values 0 must be an array, not a sequence") for one in RAGGED),
+    (["merge_sorted"], {"arrays": ()}, TypeError, "at least one array"),
+    (["merge_sorted"], {"arrays": (X, ROWS)}, ValueError, "array 1 has 2 dimensions"),
+    (["merge_sorted"], {"arrays": (X.astype("M8[s]"), X.astype("m8[s]"))}, TypeError, "Cannot cast"),
+    (["unique"], {"a": da.from_array(np.zeros((3, 2), object), chunks=3), "axis": 0}, TypeError, "use axis=None"),
+    (["unique"], {"a": da.ones((4, 0)), "axis": 0}, ValueError, "no empty axis"),
+    (["unique"], {"a": UNKNOWN_ROWS, "return_index": True}, ValueError, SIZES),
+    (["intersect1d"], {"array": UNKNOWN, "return_indices": True}, ValueError, SIZES),
+    (having("v"), {"a": ROWS}, ValueError, "one dimension"),
+    (having("v"), {"a": da.asarray(3)}, ValueError, "one dimension"),
+    (having("v"), {"v": np.array(["2020"], "M8[D]")}, TypeError, "DType"),
+    (["isin", "explain_isin"], {"kind": "table"}, ValueError, "integer arrays"),
+    (having("indices", "mode"), {"indices": [0, 7], "axis": 1}, IndexError, "index 7 is out .* for axis 1 with size 3"),
+    *(
+        (["put_along_axis"], {"values": np.ones(shape)}, ValueError, "shape mismatch: value array of shape")
+        for shape in ((2, 4), (3, 3), (2, 2, 3))
+    ),
+    (having("arr"), {"arr": UNKNOWN_ROWS, "indices": da.zeros((4, 3), dtype=int)}, ValueError, SIZES),
+    (having("out", "strategy"), {"axis": 0, "strategy": "blocks"}, ValueError, "whole in their chunks"),
+    (having("weights"), {"array": X.astype("U3"), "strategy": "samples", "method": "lower"}, ValueError, "needs num"),
+    (having("weights"), {"weights": np.ones(4, complex), "axis": 0, **INVERTED}, TypeError, "real numbers"),
+    (having("weights"), {"a": UNKNOWN, "weights": np.ones(12), **INVERTED}, ValueError, SIZES),
+    *(
+        (["quantile"], {"a": keys, "q": Fraction(1, 2), "method": "lower"}, TypeError, "give q as floats, or in a list")
+        for keys in (X.astype(int), np.array([Fraction(1), Fraction(2)]))
+    ),
+    (["quantile"], {"a": X.astype("M8[s]"), "q": Fraction(1, 2)}, TypeError, "NumPy has no quantiles of datetime64"),
+    (["quantile"], {"a": X.astype(int), "q": Fraction(1, 2), "strategy": "samples"}, ValueError, "use strategy='auto'"),
+]
+ONES, FIVE = np.ones((2, 3)), np.arange(5)
+QUANTILES = ("quantile", "nanquantile", "percentile", "nanpercentile")
+#: Calls that NumPy refuses, of arrays that become Dask arrays: names of functions, arguments, and options.
+REFUSED = [
+    *(("sort argsort", (ONES, axis), {}) for axis in (2, -3, 10**9, 1.0, "0")),
+    *(("sort argsort", (FIVE,), {"kind": kind}) for kind in ("bubble", "", "\u00e4", 0, ["stable"], True)),
+    *(("sort argsort", (FIVE,), {"kind": "stable", "stable": stable}) for stable in (False, True)),
+    *(("partition argpartition", (FIVE, kth), {}) for kth in (5, -6, [1, 7], 2.0, True, [])),
+    *(("partition argpartition", (FIVE, 0), options) for options in ({"axis": 2}, {"kind": "q"}, {"kind": None})),
+    ("partition argpartition", (FIVE, 0, -1, "introselect", "x"), {}),
+    *(("take", (FIVE, indices), {}) for indices in (np.array([1.0]), np.array(["a"]))),
+    ("take", (ONES, np.array([0]), 2), {}),
+    ("take", (FIVE, np.array([0]), 0), {"mode": "nearest"}),
+    *(
+        ("take_along_axis put_along_axis", arguments, {})
+        for arguments in (
+            (np.ones((2, 0)), np.zeros((2, 3), int), 1),
+            (ONES, np.zeros((4, 3), int), 1),
+            (ONES, np.zeros((2, 3)), 1),
+            (ONES, np.zeros((2, 3), bool), 1),
+            (ONES, np.zeros(2, int), 1),
+            (ONES, np.zeros((2, 3), int), 2),
+            (ONES, np.zeros((2, 3), int), None),
+            (np.ones(()), np.zeros((), int), 0),
+        )
+    ),
+    *(
+        ("isin setdiff1d", (np.zeros(2, first), np.zeros(2, second)), {})
+        for first, second in (("V3", "V5"), ("V3", "S3"), ("i4,i4", "i4"), ("i4,i4", "i4,i4,i4"), ("m8[s]", "m8[Y]"))
+    ),
+    ("union1d intersect1d setxor1d searchsorted", (np.zeros(2, "M8[s]"), np.zeros(2, "m8[s]")), {}),
+    *(("quantile nanquantile", (ONES, q), {}) for q in (1.5, -0.1, np.nan, [0.1] * 12 + [2], np.zeros((1, 1, 1)))),
+    ("percentile nanpercentile", (ONES, 101), {}),
+    ("quantile nanquantile", (ONES, 0.5), {"method": "median"}),
+    *(
+        ("quantile nanquantile percentile nanpercentile", (ONES, 0.5, axis), {"weights": weights, **options})
+        for axis, weights, options in (
+            (None, np.ones(3), INVERTED),
+            (0, np.ones(3), INVERTED),
+            ((0, 1), np.ones((3, 2)), INVERTED),
+            (0, np.ones((3, 2)), INVERTED),
+            (0, np.ones(2), {}),
+            (0, np.ones(2), {"method": "hazen"}),
+        )
+    ),
+]
+
+
+@functools.cache
+def labelled() -> dict[str, Any]:
+    """Labelled arrays, and collections that are no arrays."""
+    xr, dd, bag = (pytest.importorskip(name) for name in ("xarray", "dask.dataframe", "dask.bag"))
+    array, frame = xr.DataArray(np.arange(6.0), dims="t"), dd.from_pandas(pd.DataFrame({"a": np.arange(6.0)}))
+    return {
+        "DataArray": array,
+        "DataArray of chunks": array.chunk(t=2),
+        "Variable": array.variable,
+        "Dataset": array.to_dataset(name="a"),
+        "frame of dask": frame,
+        "series of dask": frame["a"],
+        "bag": bag.from_sequence([1, 2]),
+        "delayed": dask.delayed(np.arange)(3),
+    }
+
+
+class OtherArray:
+    """A chunk of an array library that is neither NumPy nor CuPy; enough of it to build a graph."""
+
+    __array_priority__ = 100
+    dtype, ndim, shape, size, nbytes = np.dtype("f8"), 1, (0,), 0, 0
+
+    def __array_function__(self, *args, **kwargs):
+        return NotImplemented
+
+
+OTHER = da.zeros(4, chunks=2)
+OTHER._meta = OtherArray()
+#: What is no array: the object, None for one of `labelled`, and the message.
 NO_ARRAYS = {
     "None": (None, "must be an array, not NoneType: give"),
     "str": ("abc", "must be an array, not str: give"),
@@ -169,10 +328,19 @@ NO_ARRAYS = {
     "set": ({1, 2}, r"must be an array, not set: give list\(a\)"),
     "dict": ({"a": 1}, r"must be an array, not dict: give list\(a.values"),
     "series": (pd.Series([1]), r"must be an array, not Series of pandas: give a.to_numpy\(\)"),
-    "frame": (pd.DataFrame({"a": [1]}), r"must be an array, not DataFrame of pandas: give a column"),
+    "frame": (pd.DataFrame({"a": [1]}), r"must be an array, not DataFrame of pandas: give a column.*to_numpy\(\)"),
     "categorical": (pd.Categorical(["b", "a"]), r"must be an array, not Categorical of pandas: give a.codes"),
     "categories": (pd.Series(["b"], dtype="category"), r"must be an array, not Series of pandas: give a.cat.codes"),
     "masked": (da.ma.masked_equal(X, 3), "is masked.*fill them first"),
+    "another library": (OTHER, r"has chunks of .*OtherArray.*map_blocks"),
+    "DataArray": (None, r".*not DataArray .*import dask_gpusort.xarray.*sort_values\(dim\).*x\.data"),
+    "DataArray of chunks": (None, r".*not DataArray .*import dask_gpusort.xarray"),
+    "Variable": (None, r".*not Variable .*x\.data"),
+    "Dataset": (None, r".*not Dataset .*x\.gpusort\.sortby\(key\)"),
+    "frame of dask": (None, r".*not DataFrame .*to_dask_array\(lengths=True\)"),
+    "series of dask": (None, r".*not Series .*to_dask_array\(lengths=True\)"),
+    "bag": (None, r".*not Bag .*to_dataframe\(\)"),
+    "delayed": (None, r".*not Delayed.* .*from_delayed"),
 }
 
 
@@ -184,13 +352,12 @@ def building_computes_nothing(raise_if_computes: Any) -> Iterator[None]:
 
 def arguments_of(name: str, array: Any = ROWS) -> dict[str, Any]:
     """Valid arguments of a function: those that it needs."""
-    indices = np.zeros((1,) * array.ndim, np.int64)
-    one = X if "searchsorted" in name or name == "merge_sorted" else array
+    one = X if ("searchsorted" in name or name == "merge_sorted") and array.ndim != 1 else array
     needed = {
         **dict.fromkeys(("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"), one),
-        "keys": (one, one),
+        "keys": (one, one) if name == "lexsort" else one,
         "arrays": (one,),
-        "indices": indices,
+        "indices": np.zeros((1,) * array.ndim, np.int64),
         "q": 0.5,
         "k": 2,
         "kth": 1,
@@ -209,12 +376,19 @@ def call(name: str, given: dict[str, Any]) -> Any:
     positional = []
     for parameter, has in inspect.signature(FUNCTIONS[name]).parameters.items():
         if has.kind is inspect.Parameter.VAR_POSITIONAL:
-            positional += given.pop(parameter)
+            positional += given.pop(parameter, ())
         elif parameter in given and has.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             positional.append(given.pop(parameter))
         elif has.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and has.default is not inspect.Parameter.empty:
             positional.append(has.default)
     return FUNCTIONS[name](*positional, **given)
+
+
+def refused(name: str, given: dict[str, Any], error: Any, message: str) -> None:
+    """Assert that a call is refused, in one line."""
+    with pytest.raises(error, match=message) as raised:
+        call(name, given)
+    assert "\n" not in str(raised.value)
 
 
 def calls() -> Iterator[Any]:
@@ -245,13 +419,31 @@ def test_the_arguments_of_the_table_are_valid(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "parameter", "row"), list(calls()))
 def test_wrong_arguments(name: str, parameter: str, row: Wrong) -> None:
-    given = arguments_of(name)
-    if takes_several(name) and parameter in ("order", "key", "less"):
-        given["keys"] = ROWS
-    if parameter == "weights":
-        given |= {"axis": 0, "method": "inverted_cdf"}
-    with pytest.raises(row.error, match=row.message):
-        call(name, {**given, parameter: row.value})
+    more = {"axis": 0, **INVERTED} if parameter == "weights" else {}
+    refused(name, {**arguments_of(name), **more, parameter: row.value}, row.error, row.message)
+
+
+@pytest.mark.parametrize(("names", "given", "error", "message"), TOGETHER)
+def test_arguments_that_are_wrong_together(names: Any, given: dict[str, Any], error: Any, message: str) -> None:
+    assert names
+    for name in names:
+        others = {parameter: value for parameter, value in given.items() if parameter != "array"}
+        refused(name, {**arguments_of(name, given.get("array", ROWS)), **others}, error, message)
+
+
+@pytest.mark.parametrize(("names", "arguments", "options"), REFUSED)
+def test_what_numpy_refuses(names: str, arguments: Any, options: dict[str, Any]) -> None:
+    for name in names.split():
+        *given, last = (*arguments[:2], 1, *arguments[2:]) if name == "put_along_axis" else arguments
+        with pytest.raises(Exception) as wanted:  # noqa: PT011
+            getattr(np, name)(*given, last, **options)
+        lazily = [da.from_array(one) if isinstance(one, np.ndarray) else one for one in (*given, last)]
+        for ours_ in ([lazily[0], *given[1:], last], *([lazily] if name not in QUANTILES else [])):
+            with pytest.raises(type(wanted.value)) as found:
+                getattr(dask_gpusort, name)(*ours_, **options)
+        words = str(wanted.value).partition(" Use one of")[0].rstrip(".")
+        assert name not in QUANTILES or str(found.value).startswith(words)
+        assert "partition" not in name or words in str(found.value)
 
 
 def no_arrays() -> Iterator[Any]:
@@ -262,20 +454,28 @@ def no_arrays() -> Iterator[Any]:
                 "values",
             )
             valid = ("None", "str") if element else ("None",) if parameter in ("sorter", "weights") else ()
+            # Dask raises its own error where a tuple of keys that is not all of arrays is asked for its first one.
+            valid += ("delayed",) if (name, parameter) == ("sort_by_key", "keys") else ()
             yield from (pytest.param(name, parameter, kind) for kind in NO_ARRAYS if kind not in valid)
 
 
 @pytest.mark.parametrize(("name", "parameter", "kind"), list(no_arrays()))
 def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
     wrong, message = NO_ARRAYS[kind]
+    wrong = wrong if kind == "None" or wrong is not None else labelled()[kind]
     given = arguments_of(name)
     several = parameter in ("keys", "arrays") or (parameter == "values" and name != "put_along_axis")
     if parameter == "weights":
-        given |= {"method": "inverted_cdf"}
+        given |= INVERTED
     named = {"keys": "key", "arrays": "array"}.get(parameter, parameter) + (" 0" if several else "")
     others = (ROWS,) if parameter == "keys" else ()
-    with pytest.raises(TypeError, match=f"^{named} {message}"):
-        call(name, {**given, parameter: (wrong, *others) if several else wrong})
+    refused(name, {**given, parameter: (wrong, *others) if several else wrong}, TypeError, f"^{named} {message}")
+
+
+def test_the_remedy_for_a_series_of_dask_works() -> None:
+    with dask.config.set(scheduler="synchronous"):
+        found = dask_gpusort.sort(labelled()["series of dask"].to_dask_array(lengths=True))
+        assert found.compute().tolist() == [*range(6)]
 
 
 DTYPES = ["?", "M8[s]", "m8[s]", "S3", "U3", "V3", "c8", "g", "O", [("a", "i4"), ("b", "f4")], np.dtypes.StringDType()]
@@ -286,7 +486,7 @@ DTYPES = ["?", "M8[s]", "m8[s]", "S3", "U3", "V3", "c8", "g", "O", [("a", "i4"),
 def test_dtypes_without_the_arithmetic(name: str, dtype: Any) -> None:
     x = da.from_array(np.zeros(6, dtype), chunks=2, name=False)
     try:
-        call(name, {**arguments_of(name, x), **({"a": x, "v": x} if "searchsorted" in name else {})})
+        call(name, arguments_of(name, x))
     except TypeError as error:
         refused = str(error)
         assert re.search(r"give |use ", refused) or "real numbers, not" in refused
@@ -294,44 +494,48 @@ def test_dtypes_without_the_arithmetic(name: str, dtype: Any) -> None:
         assert name in STATISTICS
 
 
+#: Functions that take lanes in several chunks of unknown sizes.
+OF_ANY_SIZES = ("topk", "argtopk", "is_sorted")
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("array", [X, ROWS], ids=["1d", "2d"])
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_unknown_sizes(name: str, array: Any, axis: int | None) -> None:
-    x = ours.forget_sizes(array)
-    given = arguments_of(name, x)
-    if "along" in name:
-        given["indices"] = da.zeros((1,) * (x.ndim if axis is not None else 1), dtype="i8")
-    if name == "merge_sorted" or "searchsorted" in name:
-        given |= {"arrays": (x,)} if name == "merge_sorted" else {"v": x}
-    if "axis" in PARAMETERS[name] and (axis is not None or flattens(name)):
-        given["axis"] = axis
-    if (axis or 0) >= x.ndim or (name == "merge_sorted" and x.ndim > 1):
+@pytest.mark.parametrize("name", having("axis"))
+def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> None:
+    if axis is None and not flattens(name):
         return
-    try:
+    indices = {"indices": da.zeros((1, 1) if axis is not None else 1, dtype=int)} if "along" in name else {}
+    given = {**arguments_of(name, UNKNOWN_ROWS), **indices, "axis": axis}
+    if name in (OF_ANY_SIZES if axis is not None else (*STATISTICS, "unique", "explain_unique")):
         call(name, given)
-    except ValueError as error:
-        assert re.search(r"^(a|arr|an array|the array) .*compute_chunk_sizes\(\)", str(error))
+    else:
+        refused(name, given, ValueError, r"^(a|arr|an array|the array) .*compute_chunk_sizes\(\)")
 
 
-def test_column_names_are_no_keys() -> None:
-    for keys in (("a", "b"), "ab"):
-        with pytest.raises(TypeError, match="key 0 must be an array, not str: give the array"):
-            dask_gpusort.lexsort(keys)
-    for array in (pd.Index(["a", "b"]), np.array(["a", "b"]), da.from_array(np.array(["a", "b"], object), chunks=1)):
-        with pytest.raises(TypeError, match=r"keys must be several arrays, not one of .*: give \(a,\)"):
-            dask_gpusort.lexsort(array)
-    for keys, kind in (({"a": X}, "dict"), (b"ab", "bytes")):
-        with pytest.raises(TypeError, match=f"keys must be an array, not {kind}: give"):
-            dask_gpusort.lexsort(keys)
+#: Functions that need the length of an array of one dimension.
+OF_KNOWN_LENGTH = ("partition", "argpartition", *having("indices"))
 
 
-@pytest.mark.parametrize("ragged", [[[1, 2], [3]], [X, None], [X, [1]]])
-def test_sequences_of_different_shapes_are_no_arrays(ragged: Any) -> None:
-    with pytest.raises(ValueError, match="^a must be an array, not a sequence of others of different shapes"):
-        dask_gpusort.sort(ragged)
-    with pytest.raises(ValueError, match="^values 0 must be an array, not a sequence"):
-        dask_gpusort.sort_by_key(X, ragged)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_unknown_sizes_in_one_dimension(name: str) -> None:
+    given = arguments_of(name, UNKNOWN)
+    if name in OF_KNOWN_LENGTH:
+        refused(name, given, ValueError, r"^(a|arr|an array|the array) .*compute_chunk_sizes\(\)")
+    else:
+        call(name, given)
+
+
+@pytest.mark.parametrize("axis", [-2, -1, 0, 1])
+@pytest.mark.parametrize("name", having("axis"))
+def test_arrays_without_dimensions(name: str, axis: int) -> None:
+    """Only positions are found, along the axes -1 and 0, as NumPy finds them."""
+    given = {**arguments_of(name, da.from_array(np.array(1.0))), "axis": axis}
+    if "kth" in given:
+        given["kth"] = 0
+    if name in ("argsort", "argpartition", "lexsort") and axis in (-1, 0):
+        wanted = np.int64(0) if name == "lexsort" else np.argsort(1.0, axis)
+        np.testing.assert_array_equal(computed(call(name, given)), wanted, strict=True)
+    else:
+        refused(name, given, np.exceptions.AxisError, "out of bounds.*(use axis=None to flatten it|a.reshape)")
 
 
 @pytest.mark.parametrize("axis", [None, 0, (0, 1)])
@@ -344,22 +548,25 @@ def test_quantiles_of_nothing(method: str, axis: Any) -> None:
     assert dask_gpusort.quantile(empty, 0.5, axis=1).shape == (0,)
 
 
+@pytest.mark.parametrize("setting", [{"exchange": "pigeon"}, *({"groups": wrong} for wrong in (0, -1, "many", 2.5))])
+def test_wrong_settings(setting: dict[str, Any]) -> None:
+    ((name, wrong),) = setting.items()
+    with dask.config.set({f"gpusort.{name}": wrong}):
+        refused("sort", {"a": X}, (TypeError, ValueError), "exchange.*'gather'.*pigeon|gpusort.groups")
+
+
+def test_an_axis_may_be_any_integer_type() -> None:
+    assert dask_gpusort.sort(ROWS, np.int8(0)).name == dask_gpusort.sort(ROWS, 0).name
+
+
 @pytest.mark.parametrize("wrong", [0.5, np.zeros(1), [0]])
 def test_an_axis_of_an_array_without_dimensions_is_an_integer(wrong: Any) -> None:
     x = da.from_array(np.array(1.0))
-    for function in (dask_gpusort.argsort, dask_gpusort.sort, dask_gpusort.topk):
-        with pytest.raises(TypeError, match="axis must be an integer"):
-            function(x, *(() if function is not dask_gpusort.topk else (1,)), axis=wrong)
+    for name in ("sort", "argsort", "topk"):
+        refused(name, {**arguments_of(name, x), "axis": wrong}, TypeError, "axis must be an integer")
 
 
-def test_several_keys_are_one_order() -> None:
-    x = da.arange(6, chunks=2)
-    with pytest.raises(TypeError, match="need sequence of keys .* in sort_by_key: give at least one array"):
-        dask_gpusort.sort_by_key((), x)
-    for option in ({"key": np.negative}, {"less": np.less}, {"order": "a"}):
-        with pytest.raises(ValueError, match=f"{next(iter(option))} cannot be combined with several keys"):
-            dask_gpusort.sort_by_key((x, x), x, **option)
-    with pytest.raises(ValueError, match=r"same shape: key 1 has shape \(5,\), key 0 \(6,\)"):
-        dask_gpusort.sort_by_key((x, da.arange(5)), x)
-    with pytest.raises(ValueError, match=r"values 0 of shape \(5,\) do not fit keys of shape \(6,\)"):
-        dask_gpusort.sort_by_key((x, x), da.arange(5))
+def test_a_function_of_a_key_that_fails_is_told_why_it_was_called() -> None:
+    with pytest.raises(ValueError, match="zero-size") as found:
+        dask_gpusort.sort(X, key=np.max)
+    assert found.value.__notes__ == ["key was called with an empty chunk, to find the dtype of its result."]

@@ -58,17 +58,6 @@ def test_scan_table_is_exclusive_and_column_major(radix, blocks, seed):
             assert found[digit, block] == before
 
 
-def test_scanned_digits_are_the_offsets_of_runs():
-    keys = np.random.default_rng(0).integers(0, 8, (5, 20))
-    counts = np.stack([np.bincount(block, minlength=8) for block in keys], axis=1)
-    starts = scan_table(counts)
-    placed = np.empty(keys.size, keys.dtype)
-    for block, row in enumerate(keys):
-        for digit in range(8):
-            placed[starts[digit, block] : starts[digit, block] + counts[digit, block]] = digit
-    np.testing.assert_array_equal(placed, np.sort(keys, axis=None))
-
-
 digits_of_chunks = st.lists(
     st.none() | st.tuples(st.integers(0, 6), st.integers(0, 40), st.lists(st.integers(0, 3), min_size=1, max_size=8)),
     min_size=1,

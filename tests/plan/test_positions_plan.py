@@ -28,24 +28,32 @@ LONG = Addressed(chunks=64, size=64 * MIB, lanes=1, itemsize=8, indices=64 * MIB
 
 
 @pytest.mark.parametrize(
-    ("array", "shared", "memory", "wanted"),
+    ("array", "shared", "memory", "asked", "wanted"),
     [
-        (replace(LONG, chunks=1), False, 0, "blocks"),
-        (LONG, True, 1024 * MIB, "gather"),
-        (LONG, True, 256 * MIB, "exchange"),
-        (LONG, False, math.inf, "exchange"),
-        (replace(LONG, indices=MIB), True, math.inf, "exchange"),
-        (replace(LONG, indices=math.nan), True, math.inf, "gather"),
-        (replace(LONG, size=MIB, lanes=64), False, 0, "rechunk"),
-        (replace(LONG, size=MIB, lanes=64), True, 256 * MIB, "rechunk"),
-        (replace(LONG, indices=MIB, index_bytes=16), True, 600 * MIB, "gather"),
-        (replace(LONG, index_bytes=16), True, 600 * MIB, "exchange"),
-        (replace(LONG, size=0), False, 0, "gather"),
-        (replace(LONG, size=math.nan), True, math.inf, "blocks"),
+        (replace(LONG, chunks=1), False, 0, "auto", ("blocks", "whole")),
+        (LONG, True, 1024 * MIB, "auto", ("gather", "shared")),
+        (LONG, True, math.inf, "auto", ("gather", "shared")),
+        (LONG, True, 256 * MIB, "auto", ("exchange", "long")),
+        (LONG, False, math.inf, "auto", ("exchange", "long")),
+        (replace(LONG, indices=MIB), True, math.inf, "auto", ("exchange", "few")),
+        (replace(LONG, indices=math.nan), True, math.inf, "auto", ("gather", "shared")),
+        (replace(LONG, size=MIB, lanes=64), False, 0, "auto", ("rechunk", "fit")),
+        (replace(LONG, size=MIB, lanes=64), True, 256 * MIB, "auto", ("rechunk", "fit")),
+        (replace(LONG, size=MIB), False, math.inf, "auto", ("rechunk", "fit")),
+        (replace(LONG, indices=MIB, index_bytes=16), True, 600 * MIB, "auto", ("gather", "shared")),
+        (replace(LONG, index_bytes=16), True, 600 * MIB, "auto", ("exchange", "long")),
+        (replace(LONG, size=0), False, 0, "auto", ("gather", "empty")),
+        (replace(LONG, indices=0), True, math.inf, "tasks", ("gather", "empty")),
+        (replace(LONG, size=math.nan), True, math.inf, "auto", ("blocks", "unknown")),
+        (replace(LONG, lanes=math.nan), True, math.inf, "tasks", ("blocks", "unknown")),
+        (replace(LONG, chunks=1), True, math.inf, "tasks", ("blocks", "whole")),
+        (LONG, False, math.inf, "gather", ("gather", "asked")),
+        (LONG, True, math.inf, "tasks", ("exchange", "asked")),
+        (LONG, True, math.inf, "runs", ("exchange", "asked")),
     ],
 )
-def test_strategy(array, shared, memory, wanted):
-    assert choose_addressing(array, shared, memory)[0] == wanted
+def test_strategies_and_their_reasons(array, shared, memory, asked, wanted):
+    assert choose_addressing(array, shared, memory, asked) == wanted
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.none() | st.integers(1, 20))
@@ -63,25 +71,6 @@ def test_bundles_fit_the_memory():
 def test_bundles_of_unknown_sizes_have_about_equal_numbers_of_chunks():
     bundles = bundle_chunks([math.nan] * 12, 8, Workers(2), 4)
     assert [len(bundles.chunks(number)) for number in range(len(bundles))] == [3, 3, 3, 3]
-
-
-@pytest.mark.parametrize(
-    ("array", "shared", "asked", "wanted"),
-    [
-        (LONG, False, "gather", ("gather", "asked")),
-        (LONG, True, "tasks", ("exchange", "asked")),
-        (LONG, True, "runs", ("exchange", "asked")),
-        (replace(LONG, chunks=1), True, "tasks", ("blocks", "whole")),
-        (replace(LONG, indices=0), True, "tasks", ("gather", "empty")),
-        (replace(LONG, lanes=math.nan), True, "tasks", ("blocks", "unknown")),
-        (replace(LONG, indices=MIB), True, "auto", ("exchange", "few")),
-        (replace(LONG, size=MIB), False, "auto", ("rechunk", "fit")),
-        (LONG, False, "auto", ("exchange", "long")),
-        (LONG, True, "auto", ("gather", "shared")),
-    ],
-)
-def test_reasons(array, shared, asked, wanted):
-    assert choose_addressing(array, shared, math.inf, asked) == wanted
 
 
 def test_few_indices_in_memory_name_few_chunks():

@@ -173,6 +173,15 @@ def assert_same_bits(got: Any, wanted: Any) -> None:
         )
 
 
+def assert_same_values(got: Any, wanted: Any) -> None:
+    """Assert equal arrays of a dtype, with NaN equal to NaN of other bits."""
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+    if wanted.dtype.names is None:
+        np.testing.assert_array_equal(got, wanted)
+    else:
+        assert str(got.tolist()) == str(wanted.tolist())
+
+
 def assert_same_elements(got: Array, wanted: Array) -> None:
     """Assert that both arrays hold the same elements, bit for bit, in any order."""
     assert sorted(bits(got)) == sorted(bits(wanted))

@@ -38,10 +38,20 @@ def computed(darr):
     return darr.compute(scheduler="synchronous")
 
 
-def check_sizes(darr, chunks=None):
+def computed_in_chunks(arrays):
+    """Compute arrays together as `dask.compute` does; gives a list of the blocks of each one too."""
+    optimised = dask.optimize(*arrays)
+    graph = {key: task for darr in optimised for key, task in dict(darr.__dask_graph__()).items()}
+    nested = dask.get(graph, [darr.__dask_keys__() for darr in optimised])
+    finish = [darr.__dask_postcompute__() for darr in optimised]
+    whole = [function(blocks, *given) for (function, given), blocks in zip(finish, nested, strict=True)]
+    return whole, [list(flatten(blocks, (list, tuple))) for blocks in nested]
+
+
+def check_sizes(darr, chunks=None, blocks=None):
     """Assert that the shape of every block matches the chunks of the array, or others."""
     keys = list(flatten(darr.__dask_keys__()))
-    blocks = dask.get(dict(darr.__dask_graph__()), keys)
+    blocks = dask.get(dict(darr.__dask_graph__()), keys) if blocks is None else blocks
     assert [block.shape for block in blocks] == [
         tuple(sizes[position] for sizes, position in zip(chunks or darr.chunks, key[1:], strict=True)) for key in keys
     ]
