@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -30,6 +32,25 @@ def start(n_workers: int | None, protocol: str, **options: Any) -> Any:
     options = {"pool": "8GB", "dashboard_address": ":0", "memory_limit": "30GB", **options}
     with dask.config.set(config):
         return dask_gpusort.cluster(n_workers, protocol=protocol, **options)
+
+
+@contextmanager
+def client_of(n_workers: int | None, protocol: str, **options: Any) -> Iterator[Any]:
+    """A client of a cluster whose workers have come. It is not the current client."""
+    with start(n_workers, protocol, **options) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(n_workers or len(cluster.workers), timeout=TIMEOUT)
+        yield client
+
+
+@contextmanager
+def used_cluster(n_workers: int | None, protocol: str, **options: Any) -> Iterator[Any]:
+    """The client of a cluster, which computes what the test asks for."""
+    with (
+        client_of(n_workers, protocol, **options) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        yield client
 
 
 def to_device(block: np.ndarray) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support import oracle
 from support.dask_gpu import DTYPES, sample
-from support.gpu_clusters import TIMEOUT, fetched, held, held_by, on_gpus, start
+from support.gpu_clusters import TIMEOUT, client_of, fetched, held, held_by, on_gpus, used_cluster
 from support.strategies import forget_sizes
 
 import dask_gpusort
@@ -40,15 +40,8 @@ STAGES = {
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[Any]:
     """A client of a cluster of all GPUs."""
-    with start(None, "ucx") as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
+    with client_of(None, "ucx") as client:
         yield client
-
-
-@pytest.fixture
-def client(gpus: Any) -> Iterator[Any]:
-    with gpus.as_current(), dask.config.set(scheduler="distributed"):
-        yield gpus
 
 
 def epochs(dask_worker: Any) -> dict[tuple[str, ...], int]:
@@ -112,13 +105,10 @@ def test_arrays_on_the_same_workers_in_another_order_use_the_same_communicator(c
 def test_gangs_of_different_workers_that_share_one_connect_at_the_same_time() -> None:
     hosts = [sample("i8", SIZE, seed) for seed in range(2)]
     with (
-        start(None, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
+        used_cluster(None, "tcp") as client,
         # Longer than it takes to connect: a communicator that waits for ranks that never come would take this long.
-        dask.config.set({"scheduler": "distributed", "gpusort.gang_timeout": TIMEOUT}),
+        dask.config.set({"gpusort.gang_timeout": TIMEOUT}),
     ):
-        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
         addresses = gangs.addresses(client)
         if len(addresses) < 3:
             pytest.skip("needs three GPUs: two gangs that share one worker")
@@ -139,13 +129,7 @@ def test_gangs_of_different_workers_that_share_one_connect_at_the_same_time() ->
 
 def test_a_member_that_fails_as_ranks_connect_leaves_none_waiting() -> None:
     host = sample("i8", SIZE)
-    with (
-        start(2, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "tcp") as client:
         x = held(host, SIZE // 4 + 1)
         first, _ = gangs.addresses(client)
         client.run(fail_at, *STAGES["cut"], workers=[first])
@@ -165,13 +149,7 @@ def connecting() -> list[str]:
 
 
 def test_the_warm_up_connects_all_workers() -> None:
-    with (
-        start(2, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "tcp") as client:
         dask_gpusort.warm_up(client, dtypes=["u4"])
         before = client.run(epochs)
         assert all(len(ranks) == 2 for one in before.values() for ranks in one)
@@ -301,12 +279,9 @@ def kill_behind_a_piece() -> None:
 def test_a_worker_killed_between_two_pieces() -> None:
     host = sample("u4", 8_000_003)
     with (
-        start(2, "ucx") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set({"scheduler": "distributed", "gpusort.groups": 8}),
+        used_cluster(2, "ucx") as client,
+        dask.config.set({"gpusort.groups": 8}),
     ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
         ordered = dask_gpusort.sort(on_gpus(host, len(host) // 2 + 1), exchange="gang")
         client.run(kill_behind_a_piece, workers=[min(gangs.addresses(client))])
         (got,) = fetched(ordered)
@@ -368,13 +343,7 @@ def undo_fail(module: str, name: str) -> None:
 @pytest.mark.parametrize("stage", [*STAGES, "exchange", "after"])
 def test_a_killed_worker(stage: str) -> None:
     host = sample("i8", SIZE)
-    with (
-        start(2, "ucx") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "ucx") as client:
         np.testing.assert_array_equal(
             *fetched(dask_gpusort.sort(held(host, SIZE // 4 + 1)), on_gpus(np.sort(host), -1))
         )
@@ -396,13 +365,7 @@ def test_a_killed_worker(stage: str) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_member_out_of_memory(stage: str) -> None:
     host = sample("i8", SIZE)
-    with (
-        start(2, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "tcp") as client:
         x = held(host, SIZE // 4 + 1)
         fetched(dask_gpusort.sort(x))
         first, _ = gangs.addresses(client)
