@@ -29,7 +29,7 @@ def built(request, kernel_cache):
         pytest.skip("no g++: kernels cannot be built for the host")
     device = HostDevice(SOURCES, kernel_cache)
     if hasattr(request.module, "calls"):
-        prepare(device, request.module.calls())
+        prepare(device, request.module.calls)
     return device
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,14 @@ distributed = pytest.importorskip("distributed")
 
 #: Seconds for one sort. A cluster that takes longer hangs.
 TIMEOUT = 120
+#: Functions of a generator and a number of keys.
+DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "uniform": lambda rng, n: rng.integers(0, 1 << 32, n, dtype="u4"),
+    "equal": lambda rng, n: np.full(n, 7, "u4"),
+    "few": lambda rng, n: rng.integers(0, 3, n, dtype="u4"),
+    "sorted": lambda rng, n: np.arange(n, dtype="u4"),
+    "zipf": lambda rng, n: np.minimum(rng.zipf(1.2, n), 1 << 31).astype("u4"),
+}
 
 
 def protocols() -> list[Any]:

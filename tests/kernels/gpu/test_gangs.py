@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support import oracle
 from support.dask_gpu import DTYPES, sample
-from support.gpu_clusters import TIMEOUT, client_of, fetched, held, held_by, on_gpus, used_cluster
+from support.gpu_clusters import DISTRIBUTIONS, TIMEOUT, client_of, fetched, held, held_by, on_gpus, used_cluster
 from support.strategies import forget_sizes
 
 import dask_gpusort
@@ -63,17 +63,23 @@ FUNCTIONS: dict[str, Callable[[Any, Any], list[Any]]] = {
 }
 
 
+def check(function: Callable[[Any, Any], list[Any]], hosts: Any, devices: Any, groups: int | None = None) -> None:
+    """The gang gives the bits of NumPy chunks."""
+    with dask.config.set({"gpusort.groups": groups} if groups else {}):
+        got = fetched(*function(*devices))
+    with dask.config.set(scheduler="threads"):
+        wanted = dask.compute(*function(*(da.from_array(host, chunks=-1) for host in hosts)))
+    for one, other in zip(got, wanted, strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_same_bits_as_numpy_chunks(client: Any, function: str, dtype: str) -> None:
     hosts = sample(dtype, SIZE), np.arange(SIZE)
     devices = [held(host, SIZE // 5 + 1) for host in hosts]
     assert "gang" in dask_gpusort.explain(devices[0])
-    got = fetched(*FUNCTIONS[function](*devices))
-    with dask.config.set(scheduler="threads"):
-        wanted = dask.compute(*FUNCTIONS[function](*(da.from_array(host, chunks=-1) for host in hosts)))
-    for one, other in zip(got, wanted, strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    check(FUNCTIONS[function], hosts, devices)
     assert all(client.run(communicators).values())
 
 
@@ -235,13 +241,7 @@ def test_a_persisted_masked_array(client: Any, counted: bool) -> None:
 
 @pytest.mark.parametrize("keys", ["uniform", "equal", "sorted", "zipf"])
 def test_distributions(client: Any, keys: str) -> None:
-    rng = np.random.default_rng(3)
-    host = {
-        "uniform": lambda: rng.integers(0, 1 << 32, 4_000_000, dtype="u4"),
-        "equal": lambda: np.full(4_000_000, 7, "u4"),
-        "sorted": lambda: np.arange(4_000_000, dtype="u4"),
-        "zipf": lambda: np.minimum(rng.zipf(1.2, 4_000_000), 1 << 31).astype("u4"),
-    }[keys]()
+    host = DISTRIBUTIONS[keys](np.random.default_rng(3), 4_000_000)
     device = held(host, 1_000_000)
     ordered, positions = fetched(dask_gpusort.sort(device), dask_gpusort.argsort(device))
     np.testing.assert_array_equal(ordered, np.sort(host))
@@ -253,13 +253,7 @@ def test_distributions(client: Any, keys: str) -> None:
 def test_pieces(client: Any, function: str, pieces: int) -> None:
     hosts = sample("f4", SIZE), np.arange(SIZE)
     devices = [held(host, SIZE // 5 + 1) for host in hosts]
-    gpus = len(gangs.addresses(client))
-    with dask.config.set({"gpusort.groups": pieces * gpus}):
-        got = fetched(*FUNCTIONS[function](*devices))
-    with dask.config.set(scheduler="threads"):
-        wanted = dask.compute(*FUNCTIONS[function](*(da.from_array(host, chunks=-1) for host in hosts)))
-    for one, other in zip(got, wanted, strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    check(FUNCTIONS[function], hosts, devices, pieces * len(gangs.addresses(client)))
 
 
 def kill_behind_a_piece() -> None:

@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from support.dask_gpu import DTYPES, delay, sample
-from support.gpu_clusters import TIMEOUT, client_of, fetched, on_gpus, protocols, to_host, used_cluster
+from support.gpu_clusters import DISTRIBUTIONS, TIMEOUT, client_of, fetched, on_gpus, protocols, to_host, used_cluster
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
@@ -66,17 +66,9 @@ def test_sort_and_argsort(client: Any, dtype: str) -> None:
 
 @pytest.mark.multi_gpu
 @pytest.mark.parametrize("chunks", [4_000_000, 1_000_000, 250_000, (3_000_000, 0, 1, 999_999)])
-@pytest.mark.parametrize("keys", ["uniform", "equal", "few", "sorted", "zipf"])
+@pytest.mark.parametrize("keys", DISTRIBUTIONS)
 def test_distributions_and_chunks(client: Any, keys: str, chunks: Any) -> None:
-    rng = np.random.default_rng(3)
-    made = {
-        "uniform": lambda: rng.integers(0, 1 << 32, 4_000_000, dtype="u4"),
-        "equal": lambda: np.full(4_000_000, 7, "u4"),
-        "few": lambda: rng.integers(0, 3, 4_000_000, dtype="u4"),
-        "sorted": lambda: np.arange(4_000_000, dtype="u4"),
-        "zipf": lambda: np.minimum(rng.zipf(1.2, 4_000_000), 1 << 31).astype("u4"),
-    }
-    host = made[keys]()
+    host = DISTRIBUTIONS[keys](np.random.default_rng(3), 4_000_000)
     device = on_gpus(host, (chunks,) if isinstance(chunks, tuple) else chunks).persist()
     distributed.wait(device, timeout=TIMEOUT)
     values = on_gpus(np.arange(len(host), dtype="u4"), device.chunks)
