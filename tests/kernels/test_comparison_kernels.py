@@ -62,7 +62,7 @@ def record_sorts_and_merges(recorder):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(merge_sort, "sort", sort)
             cases = [*product((5, MERGE_TILE.keys + 1, 4500), DTYPES, ["a < b"])]
-            for n, dtype, less in [*cases, *product([4500], ["u4"], ["b < a", LESS, *NOT_AN_ORDER[:3]])]:
+            for n, dtype, less in [*cases, *product([1, 4500], ["u4"], ["b < a", LESS, *NOT_AN_ORDER[:3]])]:
                 recorder.record(merging.sort_by_comparison, empty(n, dtype), less=less)
                 recorder.record(merging.argsort_by_comparison, empty(n, dtype), less=less)
     for network, dtype in product(NETWORKS, DTYPES):
@@ -71,6 +71,15 @@ def record_sorts_and_merges(recorder):
     for kind, chosen in product(RUNS, COMPANIONS):
         run = empty(9, kind) if isinstance(kind, str) else empty((9, kind), "u8")
         recorder.record(merging.merge_runs, [run] * 3, [[empty(9, dtype)] * 3 for dtype in chosen])
+    keys = empty(9, "i8")
+    recorder.record(merging.merge_runs, [keys] * 2, [[empty(9, "f4")] * 2], less=LESS)
+    recorder.record(kernels.compare_elements, keys, keys, LESS)
+    for side in ("left", "right"):
+        recorder.record(kernels.search_by_comparison, keys, keys, side, LESS)
+    for dtype, descending in product(("f2", "f4", "f8", "c8"), (False, True)):
+        codes = empty(9, f"u{np.dtype(dtype).itemsize}")
+        recorder.record(kernels.floor_codes, codes, dtype, descending)
+        recorder.record(merging.merge_runs, [codes] * 2, ties_of=dtype, descending=descending)
     record_sorts_of_words(recorder)
 
 

@@ -24,6 +24,10 @@ ON_GPUS = (1009, 365), (61, 5003), (7, 65_537)
 def calls(recorder):
     """Kernel calls of the tests, so that their kernels are compiled together."""
     record_selection(recorder, DTYPES, (1, 129, 1500, LONG), (1, 5))
+    record_selection(recorder, ("u1", "i2", "f4", "i8", "f8"), (), (2,))
+    record_selection(recorder, ("f4",), (), (0, 16, 200, selecting.MOST_BRACKETS))
+    for dtype in ("f4", "i8"):
+        record_selection(recorder, (dtype,), [limit + more for limit in steps_of(dtype) for more in (0, 1)])
 
 
 def draw(dtype, shape, kind, seed=0):
