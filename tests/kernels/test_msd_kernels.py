@@ -30,6 +30,7 @@ def calls(recorder):
         for dtype in ("i8", "u8", "M8[s]"):
             recorder.record(kernels.sorted_codes, recorder.empty(TWO_LEVELS, dtype))
             recorder.record(kernels.encode, recorder.empty(9, dtype))
+        record_sorts(recorder, "f8")
         for dtype in ("u4", "f4"):
             recorder.record(sample_splitters, recorder.empty(1 << 21, dtype))
         use_three_levels(patch)
