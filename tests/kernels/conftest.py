@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import host_cuda
-from support.gpu_data import GpuDevice
 from support.host_cuda import HostDevice, forget_old
+from support.host_cuda.device import GpuDevice
 from support.host_kernels import prepare
 
 from dask_gpusort.kernels.launch.loader import SOURCES
@@ -29,7 +29,7 @@ def built(request, kernel_cache):
         pytest.skip("no g++: kernels cannot be built for the host")
     device = HostDevice(SOURCES, kernel_cache)
     if hasattr(request.module, "calls"):
-        prepare(device, request.module.calls())
+        prepare(device, request.module.calls)
     return device
 
 

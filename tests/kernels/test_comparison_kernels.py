@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from support import oracle
@@ -42,54 +44,54 @@ COMPANIONS = ([], ["f4"], ["f8"], ["i2", "f8"])
 RUNS, MORE_RUNS = ("u1", "u8", 2, 5), ("u2", "u4", 1, 3, 4, 6)
 
 
-def calls():
+def calls(recorder):
     """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_merges(patch)
-        yield from sorts_and_merges()
+        record_sorts_and_merges(recorder)
         # In the values that the recorder reads back no bit varies, so widths are given here.
         for bits in (64, 15, 3):
             for module in (columns, complex_keys):
                 patch.setattr(module, "read_widths", lambda ranges, bits=bits: widths_of_bits(ranges, bits))
-            yield from sorts_of_words()
+            record_sorts_of_words(recorder)
 
 
-def sorts_and_merges():
+def record_sorts_and_merges(recorder):
+    empty = recorder.empty
     for sort in SORTS.values():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(merge_sort, "sort", sort)
-            for n in (5, MERGE_TILE.keys + 1, 4500):
-                for dtype in DTYPES:
-                    yield from sorts_by_comparison(n, dtype, "a < b")
-            for less in ("b < a", LESS, *NOT_AN_ORDER[:3]):
-                yield from sorts_by_comparison(4500, "u4", less)
-    for network in NETWORKS:
-        for dtype in DTYPES:
-            yield lambda empty, network=network, dtype=dtype: network(empty(5, dtype))
-            yield lambda empty, network=network, dtype=dtype: network(empty(5, dtype), empty(5, "u4"))
-    for kind in RUNS:
-        for chosen in COMPANIONS:
-            yield lambda empty, kind=kind, chosen=chosen: merging.merge_runs(
-                [empty(9 if isinstance(kind, str) else (9, kind), kind if isinstance(kind, str) else "u8")] * 3,
-                [[empty(9, dtype)] * 3 for dtype in chosen],
-            )
-    yield from sorts_of_words()
+            cases = [*product((5, MERGE_TILE.keys + 1, 4500), DTYPES, ["a < b"])]
+            for n, dtype, less in [*cases, *product([1, 4500], ["u4"], ["b < a", LESS, *NOT_AN_ORDER[:3]])]:
+                recorder.record(merging.sort_by_comparison, empty(n, dtype), less=less)
+                recorder.record(merging.argsort_by_comparison, empty(n, dtype), less=less)
+    for network, dtype in product(NETWORKS, DTYPES):
+        recorder.record(network, empty(5, dtype))
+        recorder.record(network, empty(5, dtype), empty(5, "u4"))
+    for kind, chosen in product(RUNS, COMPANIONS):
+        run = empty(9, kind) if isinstance(kind, str) else empty((9, kind), "u8")
+        recorder.record(merging.merge_runs, [run] * 3, [[empty(9, dtype)] * 3 for dtype in chosen])
+    keys = empty(9, "i8")
+    recorder.record(merging.merge_runs, [keys] * 2, [[empty(9, "f4")] * 2], less=LESS)
+    recorder.record(kernels.compare_elements, keys, keys, LESS)
+    for side in ("left", "right"):
+        recorder.record(kernels.search_by_comparison, keys, keys, side, LESS)
+    for dtype, descending in product(("f2", "f4", "f8", "c8"), (False, True)):
+        codes = empty(9, f"u{np.dtype(dtype).itemsize}")
+        recorder.record(kernels.floor_codes, codes, dtype, descending)
+        recorder.record(merging.merge_runs, [codes] * 2, ties_of=dtype, descending=descending)
+    record_sorts_of_words(recorder)
 
 
-def sorts_by_comparison(n, dtype, less):
-    yield lambda empty: merging.sort_by_comparison(empty(n, dtype), less=less)
-    yield lambda empty: merging.argsort_by_comparison(empty(n, dtype), less=less)
-
-
-def sorts_of_words():
+def record_sorts_of_words(recorder):
     for n in (9, 2 * TIE_TILE):
         for words in (2, 3, 5):
-            yield lambda empty, n=n, words=words: word_sort.argsort_words(empty((n, words), "u8"))
+            recorder.record(word_sort.argsort_words, recorder.empty((n, words), "u8"))
         for descending in (False, True):
             for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
-                yield lambda empty, n=n, sort=sort, strategy=descending: sort(empty(n, "c16"), descending=strategy)
+                recorder.record(sort, recorder.empty(n, "c16"), descending=descending)
     for side in ("left", "right"):
-        yield lambda empty, side=side: word_sort.search_words(empty((9, 3), "u8"), empty((9, 3), "u8"), side)
+        recorder.record(word_sort.search_words, recorder.empty((9, 3), "u8"), recorder.empty((9, 3), "u8"), side)
 
 
 def widths_of_bits(ranges, first_bits):
@@ -533,19 +535,3 @@ def test_launches_with_few_ties(device, launched):
     keys = spread(rng, tie_group_numbers("few but long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
     complex_keys.sort_wide(device.array(keys))
     assert launched == ["measure_complex", "resolve_ties", "list_ties", "make_complex_word", "scatter"]
-
-
-@only_gpu
-def test_two_streams_at_once(device):
-    keys = [make_keys("u4", MIDDLE, "random", seed) for seed in range(2)]
-    streams = [device.cupy.cuda.Stream(non_blocking=True) for _ in keys]
-    inputs = [device.array(key) for key in keys]
-    device.cupy.cuda.Device().synchronize()
-    results = []
-    for stream, key in zip(streams, inputs, strict=True):
-        with stream:
-            results.append(kernels.sort_by_comparison(key, less="a < b"))
-    for stream in streams:
-        stream.synchronize()
-    for got, key in zip(results, keys, strict=True):
-        assert_bits(got, np.sort(key))

@@ -24,24 +24,24 @@ LONGEST = int(WIDE_TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL)  # for one 
 DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"]
 
 
-def calls():
+def calls(recorder):
     """Kernel calls of the tests, so that their kernels are compiled together."""
+
+    def record(dtype, shapes, sort=sorting.sort_rows, **options):
+        for shape in shapes:
+            recorder.record(sort, recorder.empty(shape, dtype), **options)
+
     with pytest.MonkeyPatch.context() as patch:
         use_small_rows(patch)
         for dtype in DTYPES:
-            yield from sorts_of(dtype, ROW_SHAPES[2:3])
-        yield from sorts_of("u4", ROW_SHAPES)
+            record(dtype, ROW_SHAPES[2:3])
+        record("u4", ROW_SHAPES)
         for dtype in ("i4", "f4", "f8"):
-            yield from sorts_of(dtype, ROW_SHAPES[:3])
+            record(dtype, ROW_SHAPES[:3])
         for dtype in ("u4", "i4", "f4", "f8"):
-            yield from sorts_of(dtype, ROW_SHAPES[:3], sorting.argsort_rows)
+            record(dtype, ROW_SHAPES[:3], sorting.argsort_rows)
         for dtype, count in (("f4", 1), ("f8", 3)):
-            yield from sorts_of(dtype, ROW_SHAPES[:count], descending=True)
-
-
-def sorts_of(dtype, shapes, sort=sorting.sort_rows, **options):
-    for shape in shapes:
-        yield lambda empty: sort(empty(shape, dtype), **options)  # noqa: B023 - called before the next iteration
+            record(dtype, ROW_SHAPES[:count], descending=True)
 
 
 #: Rows for one block, for one partition, for the wider tile, and longer ones.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.gpu_data import DISTRIBUTIONS, make_keys, special_keys
 from support.gpu_data import DTYPES as OF_GPUS
+from support.host_cuda.launches import record_selection
 from support.host_kernels import bits_of_keys
 
 from dask_gpusort import kernels
@@ -20,20 +21,13 @@ LARGE = (1 << 24) + 3
 ON_GPUS = (1009, 365), (61, 5003), (7, 65_537)
 
 
-def calls():
+def calls(recorder):
     """Kernel calls of the tests, so that their kernels are compiled together."""
-    for dtype in DTYPES:
-        code = f"u{np.dtype(dtype).itemsize}"
-        yield lambda empty, dtype=dtype, code=code: kernels.extract(
-            [empty((2, 9), dtype)], np.zeros((2, 1), code), np.ones((2, 1), code), 5
-        )
-        yield lambda empty, dtype=dtype: kernels.draw_samples([empty(9, dtype)], 2)
-        for length in (1, 129, 1500, LONG):
-            for axis in (0, 1):
-                shape = (2, length) if axis else (length, 2)
-                yield lambda empty, dtype=dtype, shape=shape, axis=axis: kernels.select_rows(
-                    empty(shape, dtype), empty((2, 1), np.int64), axis
-                )
+    record_selection(recorder, DTYPES, (1, 129, 1500, LONG), (1, 5))
+    record_selection(recorder, ("u1", "i2", "f4", "i8", "f8"), (), (2,))
+    record_selection(recorder, ("f4",), (), (0, 16, 200, selecting.MOST_BRACKETS))
+    for dtype in ("f4", "i8"):
+        record_selection(recorder, (dtype,), [limit + more for limit in steps_of(dtype) for more in (0, 1)])
 
 
 def draw(dtype, shape, kind, seed=0):

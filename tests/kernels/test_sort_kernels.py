@@ -113,21 +113,20 @@ FOUND = [
 ]
 
 
-def calls():
+def calls(recorder):
     """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_blocks(patch)
         for case in CASES["host"]:
             for dtype, n, algorithm in product(case.dtypes, case.sizes, case.algorithms):
                 function = getattr(kernels, case.check.__name__)
-                yield lambda empty, f=function, n=n, d=dtype, a=algorithm: f(empty(n, d), algorithm=a)
+                recorder.record(function, recorder.empty(n, dtype), algorithm=algorithm)
         for dtype, descending in product(("f4", "f8"), BOTH):
-            for function, options in ((kernels.sort_keys, {"algorithm": "msd"}), (kernels.argsort, {})):
-                yield lambda empty, f=function, d=dtype, options=options | {"descending": descending}: f(
-                    empty(TWO_LEVELS, d), **options
-                )
+            keys = recorder.empty(TWO_LEVELS, dtype)
+            recorder.record(kernels.sort_keys, keys, descending=descending, algorithm="msd")
+            recorder.record(kernels.argsort, keys, descending=descending)
         for dtype in IN_PLACE:
-            yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype), algorithm="lsd")
+            recorder.record(kernels.sort_keys, recorder.empty(5003, dtype), algorithm="lsd")
 
 
 @pytest.fixture

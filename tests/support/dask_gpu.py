@@ -11,6 +11,13 @@ import numpy as np
 #: Without dates, which CuPy does not support.
 DTYPES = ["?", "i1", "u2", "i4", "u8", "i8", "f2", "f4", "f8", "c8"]
 
+_DELAY = r"""
+extern "C" __global__ void delay(long long ticks) {
+    long long start = clock64();
+    while (clock64() - start < ticks) {}
+}
+"""
+
 
 def sample(dtype, n, seed=0):
     """Few distinct keys; for floats and complex numbers also NaN and negative zeros."""
@@ -34,6 +41,13 @@ def on_device(host: Any, chunks: Any) -> Any:
     import cupy
 
     return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
+
+
+def delay(ticks: int) -> None:
+    """Keep the current stream busy for some cycles of its clock, so that work that does not wait for it shows."""
+    import cupy
+
+    cupy.RawKernel(_DELAY, "delay")((1,), (1,), (np.int64(ticks),))
 
 
 def check(found: Any, expected: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -16,6 +18,14 @@ distributed = pytest.importorskip("distributed")
 
 #: Seconds for one sort. A cluster that takes longer hangs.
 TIMEOUT = 120
+#: Functions of a generator and a number of keys.
+DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "uniform": lambda rng, n: rng.integers(0, 1 << 32, n, dtype="u4"),
+    "equal": lambda rng, n: np.full(n, 7, "u4"),
+    "few": lambda rng, n: rng.integers(0, 3, n, dtype="u4"),
+    "sorted": lambda rng, n: np.arange(n, dtype="u4"),
+    "zipf": lambda rng, n: np.minimum(rng.zipf(1.2, n), 1 << 31).astype("u4"),
+}
 
 
 def protocols() -> list[Any]:
@@ -30,6 +40,25 @@ def start(n_workers: int | None, protocol: str, **options: Any) -> Any:
     options = {"pool": "8GB", "dashboard_address": ":0", "memory_limit": "30GB", **options}
     with dask.config.set(config):
         return dask_gpusort.cluster(n_workers, protocol=protocol, **options)
+
+
+@contextmanager
+def client_of(n_workers: int | None, protocol: str, **options: Any) -> Iterator[Any]:
+    """A client of a cluster whose workers have come. It is not the current client."""
+    with start(n_workers, protocol, **options) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(n_workers or len(cluster.workers), timeout=TIMEOUT)
+        yield client
+
+
+@contextmanager
+def used_cluster(n_workers: int | None, protocol: str, **options: Any) -> Iterator[Any]:
+    """The client of a cluster, which computes what the test asks for."""
+    with (
+        client_of(n_workers, protocol, **options) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        yield client
 
 
 def to_device(block: np.ndarray) -> Any:

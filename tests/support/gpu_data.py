@@ -1,4 +1,4 @@
-"""Data for the GPU tests: keys of named distributions, and guarded device arrays."""
+"""Keys of named distributions, for the tests of kernels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import numpy as np
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8"]
 DISTRIBUTIONS = ["random", "sorted", "reversed", "equal", "few", "zipf", "low entropy", "near", "special"]
-
-CANARY_BYTES = 512  # on both sides of an output
-CANARY, POISON = 0xA5, 0x5A
 
 
 def random_bits(rng: np.random.Generator, dtype: np.dtype[Any], n: int) -> np.ndarray[Any, Any]:
@@ -60,34 +57,3 @@ def make_keys(dtype: Any, n: int, distribution: str, seed: int = 0) -> np.ndarra
     if distribution == "near" and dtype.kind in "fc":
         return (1 + np.finfo(dtype).eps * rng.integers(0, 1 << 20, n)).astype(dtype)
     return keys
-
-
-class GpuDevice:
-    """A GPU, with the methods of `support.host_cuda.HostDevice` that tests call."""
-
-    is_small = False
-
-    def __init__(self, cupy: Any) -> None:
-        self.cupy = cupy
-        self.array = cupy.asarray
-        self._allocated: list[tuple[Any, int]] = []
-
-    def large(self, *cases: Any) -> tuple[Any, ...]:
-        """Cases that take a GPU."""
-        return cases
-
-    def empty(self, shape: Any, dtype: Any) -> Any:
-        """Allocate poisoned elements between canaries. `check` reads the canaries."""
-        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        memory = self.cupy.full(size + 2 * CANARY_BYTES, CANARY, np.uint8)
-        body = memory[CANARY_BYTES : CANARY_BYTES + size]
-        body[:] = POISON
-        self._allocated.append((memory, size))
-        return body.view(dtype).reshape(shape)
-
-    def check(self) -> None:
-        """Check that no canary of an array allocated since the last call has changed."""
-        allocated, self._allocated = self._allocated, []
-        for memory, size in allocated:
-            assert bool((memory[:CANARY_BYTES] == CANARY).all()), "a kernel wrote before an output"
-            assert bool((memory[CANARY_BYTES + size :] == CANARY).all()), "a kernel wrote past an output"

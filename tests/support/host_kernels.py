@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,27 +24,13 @@ LSD_TILE = 256 * 4
 TWO_LEVELS = 40_009
 MERGE_TILE = tuning.MergeShape(64, 5)
 
-#: Name of a kernel function, and the NumPy function with the same result.
-SORTED = "sort_keys", np.sort
-POSITIONS = "argsort", lambda keys: np.argsort(keys, kind="stable")
 
-
-def prepare(device: HostDevice, calls: Iterable[Callable[[Callable[..., Any]], Any]]) -> None:
-    """Compile the kernels that some calls may launch: one program for each source, two compilers at a time.
-
-    Parameters
-    ----------
-    device : HostDevice
-        Receives the kernels.
-    calls : iterable of functions
-        Each takes a function that allocates an array of a shape and a dtype. A generator may patch limits while it
-        yields.
-    """
+def prepare(device: HostDevice, calls: Callable[[Recorder], None]) -> None:
+    """Compile the kernels that some calls may launch: one program for each source, two compilers at a time."""
     recorder = Recorder(replace(GPUS[90], multiprocessors=device.multiprocessors))
     with pytest.MonkeyPatch.context() as patch:
         recorder.replace_cupy(patch)
-        for call in calls:
-            recorder.record(call, recorder.empty)
+        calls(recorder)
     names = defaultdict(list)
     for source, name in recorder.instances:
         names[source, None].append(name)

@@ -32,5 +32,6 @@ def by_device(name: str, host: Iterable[Any] = (), gpu: Iterable[Any] = ()) -> A
     return pytest.mark.parametrize(("device", name), cases, indirect=["device"])
 
 
-#: A test of kernels that takes a GPU, with the fixture `device`.
+#: Tests of kernels on the host alone, and those that take a GPU, with the fixture `device`.
+only_host = pytest.mark.parametrize("device", ["host"], indirect=True)
 only_gpu = pytest.mark.parametrize("device", [pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)

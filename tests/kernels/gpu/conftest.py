@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import dask
 import pytest
 
 
 @pytest.fixture
-def guarded(gpu: Any) -> Any:
-    """A function that makes guarded outputs. The canaries of all outputs are checked after the test."""
-    return gpu.empty
+def client(gpus: Any) -> Iterator[Any]:
+    """The client of the cluster of a module's fixture `gpus`, which computes what the test asks for."""
+    with gpus.as_current(), dask.config.set(scheduler="distributed"):
+        yield gpus

@@ -8,11 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import pytest
 from support.dask_gpu import sample
-from support.gpu_clusters import TIMEOUT, fetched, held, on_gpus, start, to_host
+from support.gpu_clusters import TIMEOUT, fetched, held, on_gpus, to_host, used_cluster
 
 import dask_gpusort
 
@@ -60,13 +59,7 @@ def kinds_of_communicators(dask_worker: Any) -> list[str]:
 
 def test_workers_on_hosts_of_their_own(tmp_path: Path) -> None:
     host = sample("i8", SIZE)
-    with (
-        start(2, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "tcp") as client:
         client.register_plugin(OwnHost(str(tmp_path)))
         x = held(host, SIZE // 4 + 1)
         assert "gang" in dask_gpusort.explain(x)
@@ -108,12 +101,6 @@ def test_a_soak() -> None:
         return on_gpus(host, max(size, 1))
 
     tracked = {} if find_spec("rmm") is None else {"rmm_track_allocations": True}
-    with (
-        start(None, "ucx" if find_spec("distributed_ucxx") else "tcp", **tracked) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
+    with used_cluster(None, "ucx" if find_spec("distributed_ucxx") else "tcp", **tracked) as client:
         assert soak.Soak(200, 1 << 24, 20, on_workers, on_host).run(client)
         gangs.until(lambda: max(client.run(bytes_in_use).values()) <= SPARE_BYTES, "free memory of the GPUs")

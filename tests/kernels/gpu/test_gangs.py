@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support import oracle
 from support.dask_gpu import DTYPES, sample
-from support.gpu_clusters import TIMEOUT, fetched, held, held_by, on_gpus, start
+from support.gpu_clusters import DISTRIBUTIONS, TIMEOUT, client_of, fetched, held, held_by, on_gpus, used_cluster
 from support.strategies import forget_sizes
 
 import dask_gpusort
@@ -40,15 +40,8 @@ STAGES = {
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[Any]:
     """A client of a cluster of all GPUs."""
-    with start(None, "ucx") as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
+    with client_of(None, "ucx") as client:
         yield client
-
-
-@pytest.fixture
-def client(gpus: Any) -> Iterator[Any]:
-    with gpus.as_current(), dask.config.set(scheduler="distributed"):
-        yield gpus
 
 
 def epochs(dask_worker: Any) -> dict[tuple[str, ...], int]:
@@ -70,17 +63,23 @@ FUNCTIONS: dict[str, Callable[[Any, Any], list[Any]]] = {
 }
 
 
+def check(function: Callable[[Any, Any], list[Any]], hosts: Any, devices: Any, groups: int | None = None) -> None:
+    """The gang gives the bits of NumPy chunks."""
+    with dask.config.set({"gpusort.groups": groups} if groups else {}):
+        got = fetched(*function(*devices))
+    with dask.config.set(scheduler="threads"):
+        wanted = dask.compute(*function(*(da.from_array(host, chunks=-1) for host in hosts)))
+    for one, other in zip(got, wanted, strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_same_bits_as_numpy_chunks(client: Any, function: str, dtype: str) -> None:
     hosts = sample(dtype, SIZE), np.arange(SIZE)
     devices = [held(host, SIZE // 5 + 1) for host in hosts]
     assert "gang" in dask_gpusort.explain(devices[0])
-    got = fetched(*FUNCTIONS[function](*devices))
-    with dask.config.set(scheduler="threads"):
-        wanted = dask.compute(*FUNCTIONS[function](*(da.from_array(host, chunks=-1) for host in hosts)))
-    for one, other in zip(got, wanted, strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    check(FUNCTIONS[function], hosts, devices)
     assert all(client.run(communicators).values())
 
 
@@ -112,13 +111,10 @@ def test_arrays_on_the_same_workers_in_another_order_use_the_same_communicator(c
 def test_gangs_of_different_workers_that_share_one_connect_at_the_same_time() -> None:
     hosts = [sample("i8", SIZE, seed) for seed in range(2)]
     with (
-        start(None, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
+        used_cluster(None, "tcp") as client,
         # Longer than it takes to connect: a communicator that waits for ranks that never come would take this long.
-        dask.config.set({"scheduler": "distributed", "gpusort.gang_timeout": TIMEOUT}),
+        dask.config.set({"gpusort.gang_timeout": TIMEOUT}),
     ):
-        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
         addresses = gangs.addresses(client)
         if len(addresses) < 3:
             pytest.skip("needs three GPUs: two gangs that share one worker")
@@ -139,13 +135,7 @@ def test_gangs_of_different_workers_that_share_one_connect_at_the_same_time() ->
 
 def test_a_member_that_fails_as_ranks_connect_leaves_none_waiting() -> None:
     host = sample("i8", SIZE)
-    with (
-        start(2, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "tcp") as client:
         x = held(host, SIZE // 4 + 1)
         first, _ = gangs.addresses(client)
         client.run(fail_at, *STAGES["cut"], workers=[first])
@@ -165,13 +155,7 @@ def connecting() -> list[str]:
 
 
 def test_the_warm_up_connects_all_workers() -> None:
-    with (
-        start(2, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "tcp") as client:
         dask_gpusort.warm_up(client, dtypes=["u4"])
         before = client.run(epochs)
         assert all(len(ranks) == 2 for one in before.values() for ranks in one)
@@ -257,13 +241,7 @@ def test_a_persisted_masked_array(client: Any, counted: bool) -> None:
 
 @pytest.mark.parametrize("keys", ["uniform", "equal", "sorted", "zipf"])
 def test_distributions(client: Any, keys: str) -> None:
-    rng = np.random.default_rng(3)
-    host = {
-        "uniform": lambda: rng.integers(0, 1 << 32, 4_000_000, dtype="u4"),
-        "equal": lambda: np.full(4_000_000, 7, "u4"),
-        "sorted": lambda: np.arange(4_000_000, dtype="u4"),
-        "zipf": lambda: np.minimum(rng.zipf(1.2, 4_000_000), 1 << 31).astype("u4"),
-    }[keys]()
+    host = DISTRIBUTIONS[keys](np.random.default_rng(3), 4_000_000)
     device = held(host, 1_000_000)
     ordered, positions = fetched(dask_gpusort.sort(device), dask_gpusort.argsort(device))
     np.testing.assert_array_equal(ordered, np.sort(host))
@@ -275,13 +253,7 @@ def test_distributions(client: Any, keys: str) -> None:
 def test_pieces(client: Any, function: str, pieces: int) -> None:
     hosts = sample("f4", SIZE), np.arange(SIZE)
     devices = [held(host, SIZE // 5 + 1) for host in hosts]
-    gpus = len(gangs.addresses(client))
-    with dask.config.set({"gpusort.groups": pieces * gpus}):
-        got = fetched(*FUNCTIONS[function](*devices))
-    with dask.config.set(scheduler="threads"):
-        wanted = dask.compute(*FUNCTIONS[function](*(da.from_array(host, chunks=-1) for host in hosts)))
-    for one, other in zip(got, wanted, strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    check(FUNCTIONS[function], hosts, devices, pieces * len(gangs.addresses(client)))
 
 
 def kill_behind_a_piece() -> None:
@@ -301,12 +273,9 @@ def kill_behind_a_piece() -> None:
 def test_a_worker_killed_between_two_pieces() -> None:
     host = sample("u4", 8_000_003)
     with (
-        start(2, "ucx") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set({"scheduler": "distributed", "gpusort.groups": 8}),
+        used_cluster(2, "ucx") as client,
+        dask.config.set({"gpusort.groups": 8}),
     ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
         ordered = dask_gpusort.sort(on_gpus(host, len(host) // 2 + 1), exchange="gang")
         client.run(kill_behind_a_piece, workers=[min(gangs.addresses(client))])
         (got,) = fetched(ordered)
@@ -368,13 +337,7 @@ def undo_fail(module: str, name: str) -> None:
 @pytest.mark.parametrize("stage", [*STAGES, "exchange", "after"])
 def test_a_killed_worker(stage: str) -> None:
     host = sample("i8", SIZE)
-    with (
-        start(2, "ucx") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "ucx") as client:
         np.testing.assert_array_equal(
             *fetched(dask_gpusort.sort(held(host, SIZE // 4 + 1)), on_gpus(np.sort(host), -1))
         )
@@ -396,13 +359,7 @@ def test_a_killed_worker(stage: str) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_member_out_of_memory(stage: str) -> None:
     host = sample("i8", SIZE)
-    with (
-        start(2, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
+    with used_cluster(2, "tcp") as client:
         x = held(host, SIZE // 4 + 1)
         fetched(dask_gpusort.sort(x))
         first, _ = gangs.addresses(client)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from dask.utils import parse_bytes
 from support import strategies as ours
-from support.dask_gpu import DTYPES, on_device, sample
+from support.dask_gpu import DTYPES, delay, on_device, sample
 from support.marks import grid
 
 import dask_gpusort
@@ -33,20 +33,14 @@ CHUNKS = {
     "ragged": ((0, 12_000, 1, 0, 3, SIZE - 12_005, 1, 0),),
 }
 THREADS = 8
-#: Keeps a stream busy for some milliseconds, so that work that does not wait for it shows.
-DELAY = r"""
-extern "C" __global__ void delay(long long ticks) {
-    long long start = clock64();
-    while (clock64() - start < ticks) {}
-}
-"""
+#: Some milliseconds.
 TICKS = 20_000_000
 MEMORY_KEYS = 1 << 24
 
 
 def late_copy(block: Any) -> Any:
     """A copy in memory of its own, after some milliseconds on the current stream."""
-    cupy.RawKernel(DELAY, "delay")((1,), (1,), (np.int64(TICKS),))
+    delay(TICKS)
     return block.copy()
 
 

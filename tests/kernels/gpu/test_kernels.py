@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from support.gpu_checks import assert_bits, expected_codes, expected_positions, expected_sorted
-from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys, random_bits, special_keys
+from support.gpu_checks import assert_bits, expected_codes, expected_sorted
+from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys, special_keys
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.gpu
 
-TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
-MIDDLE = 300_007  # several tiles, few buckets; a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
-TWO_LEVELS = (1 << 23) + 5  # of partition, for every dtype
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -31,21 +28,6 @@ def test_codes_equal_those_of_numpy(cp: Any, dtype: str, descending: bool) -> No
     assert_bits(kernels.decode(codes, dtype, descending, out=codes.view(dtype)), keys)
 
 
-@pytest.mark.parametrize("call", ["keys", "positions"])
-@pytest.mark.parametrize("distribution", ["random", "few", "low entropy", "sorted"])
-@pytest.mark.parametrize("dtype", ["u4", "f8"])
-def test_more_than_two_levels(cp: Any, monkeypatch: Any, dtype: str, distribution: str, call: str) -> None:
-    monkeypatch.setattr(tuning, "MOST_TWO_LEVELS", LARGE - 1)
-    monkeypatch.setattr(tuning, "PART_KEYS", LARGE // 6)
-    monkeypatch.setattr(tuning, "PARTITIONED_KEYS", {})
-    keys = make_keys(dtype, LARGE, distribution)
-    if call == "keys":
-        for algorithm in ("auto", "msd"):
-            assert_bits(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), expected_sorted(keys, False))
-    else:
-        assert_bits(kernels.argsort(cp.asarray(keys)), expected_positions(keys, False))
-
-
 @pytest.mark.parametrize("dtype", ["u1", "u4"])
 def test_more_than_2_to_31_keys(cp: Any, dtype: str) -> None:
     n = (1 << 31) + 7
@@ -55,76 +37,6 @@ def test_more_than_2_to_31_keys(cp: Any, dtype: str) -> None:
     kernels.sort_keys(keys, out=keys)
     assert bool((keys[1:] >= keys[:-1]).all())
     assert [int((keys.astype(cp.uint64) ** power).sum()) for power in (1, 2)] == [total, squares]
-
-
-def assert_sorts_with_early_values(
-    cp: Any, guarded: Any, monkeypatch: Any, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any], **options: Any
-) -> None:
-    """Sort pairs with early values for any number of pairs; skewed keys may be left to LSD passes."""
-    monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
-    keys_out, values_out = guarded(keys.size, keys.dtype), guarded(values.size, values.dtype).reshape(values.shape)
-    kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out, **options)
-    order = expected_positions(keys, options.get("descending", False))
-    assert_bits(keys_out, keys[order])
-    assert_bits(values_out, values[order])
-
-
-@pytest.mark.parametrize("values_dtype", ["u1", "i2", "f4", "u8", "c16"])
-@pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8", "c8"])
-def test_early_values(cp: Any, guarded: Any, monkeypatch: Any, dtype: str, values_dtype: str) -> None:
-    values = random_bits(np.random.default_rng(5), np.dtype(values_dtype), TWO_LEVELS)
-    keys = make_keys(dtype, TWO_LEVELS, "random")
-    assert_sorts_with_early_values(cp, guarded, monkeypatch, keys, values, descending=values_dtype == "i2")
-
-
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", ["u4", "f4", "i8", "f8", "c8"])
-def test_early_values_of_any_distribution(
-    cp: Any, guarded: Any, monkeypatch: Any, dtype: str, distribution: str
-) -> None:
-    keys = make_keys(dtype, TWO_LEVELS, distribution)
-    for descending in (False, True):
-        positions = np.arange(TWO_LEVELS, dtype="u8")  # show whether equal keys keep their order
-        assert_sorts_with_early_values(cp, guarded, monkeypatch, keys, positions, descending=descending)
-
-
-@pytest.mark.parametrize("distribution", ["random", "zipf"])
-@pytest.mark.parametrize(("dtype", "values_dtype"), [("u4", "u4"), ("u8", "u8"), ("f8", "c16")])
-def test_early_values_around_a_tile(
-    cp: Any, guarded: Any, monkeypatch: Any, dtype: str, values_dtype: str, distribution: str
-) -> None:
-    tile = tuning.STABLE[np.dtype(dtype).itemsize, np.dtype(values_dtype).itemsize].keys
-    whole = TWO_LEVELS // tile * tile
-    for n in (whole - 1, whole, whole + 1):
-        keys, values = make_keys(dtype, n, distribution), np.arange(n).astype(values_dtype)
-        assert_sorts_with_early_values(cp, guarded, monkeypatch, keys, values)
-
-
-def test_early_values_that_are_rows(cp: Any, guarded: Any, monkeypatch: Any) -> None:
-    rows = random_bits(np.random.default_rng(6), np.dtype("u2"), 4 * TWO_LEVELS)
-    for width in (2, 3, 4):  # one access moves 2 or 4 values; 3 need several
-        values = rows[: width * TWO_LEVELS].reshape(TWO_LEVELS, width)
-        assert_sorts_with_early_values(cp, guarded, monkeypatch, make_keys("u4", TWO_LEVELS, "random"), values)
-
-
-#: 64-bit keys in a range of at most 2^32: the least key, and the size of the range.
-CLOSE = {"2^24": (0, 1 << 24), "no power of two": (-5, 3_000_000_000), "at the end": ((1 << 63) - 1000, 1000)}
-
-
-@pytest.mark.parametrize("outlier", [False, True])
-@pytest.mark.parametrize("range_of_keys", CLOSE)
-@pytest.mark.parametrize("dtype", ["i8", "u8"])
-def test_wide_keys_of_a_small_range(cp: Any, dtype: str, range_of_keys: str, outlier: bool) -> None:
-    least, count = CLOSE[range_of_keys]
-    keys = least + np.random.default_rng(2).integers(0, count, TWO_LEVELS)
-    if outlier:
-        keys[1_234_567] = -(1 << 62)
-    keys = keys.view(dtype)
-    source, order = cp.asarray(keys), np.argsort(keys, kind="stable")
-    assert_bits(kernels.sort_keys(source), keys[order])
-    assert_bits(kernels.argsort(source), order)
-    assert_bits(kernels.sorted_codes(source), kernels.encode(cp.asarray(keys[order])).get())
-    assert_bits(kernels.sort_keys(source, out=source), keys[order])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -161,7 +73,8 @@ def test_rank_samples(cp: Any, dtype: str, distribution: str) -> None:
                     np.testing.assert_array_equal(at_most, np.searchsorted(classes, least, "right"))
 
 
-def test_two_streams_at_once(cp: Any) -> None:
+@pytest.mark.parametrize("sort", [kernels.sort_keys, partial(kernels.sort_by_comparison, less="a < b")])
+def test_two_streams_at_once(cp: Any, sort: Any) -> None:
     keys = [make_keys("u4", LARGE, "random", seed) for seed in range(6)]
     device = [cp.asarray(k) for k in keys]
     cp.cuda.Device().synchronize()
@@ -169,7 +82,7 @@ def test_two_streams_at_once(cp: Any) -> None:
     outputs = []
     for i, array in enumerate(device):
         with streams[i % 2]:
-            outputs.append(kernels.sort_keys(array))
+            outputs.append(sort(array))
     for stream in streams:
         stream.synchronize()
     for got, wanted in zip(outputs, keys, strict=True):

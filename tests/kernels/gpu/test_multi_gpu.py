@@ -11,8 +11,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from support.dask_gpu import DTYPES, sample
-from support.gpu_clusters import TIMEOUT, fetched, on_gpus, protocols, start, to_host
+from support.dask_gpu import DTYPES, delay, sample
+from support.gpu_clusters import DISTRIBUTIONS, TIMEOUT, client_of, fetched, on_gpus, protocols, to_host, used_cluster
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
@@ -26,36 +26,18 @@ from dask_gpusort.plan import InputChunks, Workers, make_plan
 cupy = pytest.importorskip("cupy")
 distributed = pytest.importorskip("distributed")
 
-#: A kernel that keeps a stream busy for some tenths of a second, so that a missing synchronization shows.
-DELAY = r"""
-extern "C" __global__ void delay(long long ticks) {
-    long long start = clock64();
-    while (clock64() - start < ticks) {}
-}
-"""
+#: Some tenths of a second, so that a missing synchronization shows.
 TICKS = 600_000_000
 #: Keeps the streams of a worker's threads alive.
 STREAMS: list[Any] = []
 
 
-def delay(stream: Any) -> None:
-    with stream:
-        cupy.RawKernel(DELAY, "delay")((1,), (1,), (np.int64(TICKS),))
-
-
 @pytest.fixture(scope="module", params=protocols())
 def gpus(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of a cluster of all GPUs."""
-    with start(None, request.param) as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
+    with client_of(None, request.param) as client:
         dask_gpusort.warm_up(client, dtypes=["u4"])
         yield client
-
-
-@pytest.fixture
-def client(gpus: Any) -> Iterator[Any]:
-    with gpus.as_current(), dask.config.set(scheduler="distributed"):
-        yield gpus
 
 
 def bits(array: np.ndarray) -> bytes:
@@ -84,17 +66,9 @@ def test_sort_and_argsort(client: Any, dtype: str) -> None:
 
 @pytest.mark.multi_gpu
 @pytest.mark.parametrize("chunks", [4_000_000, 1_000_000, 250_000, (3_000_000, 0, 1, 999_999)])
-@pytest.mark.parametrize("keys", ["uniform", "equal", "few", "sorted", "zipf"])
+@pytest.mark.parametrize("keys", DISTRIBUTIONS)
 def test_distributions_and_chunks(client: Any, keys: str, chunks: Any) -> None:
-    rng = np.random.default_rng(3)
-    made = {
-        "uniform": lambda: rng.integers(0, 1 << 32, 4_000_000, dtype="u4"),
-        "equal": lambda: np.full(4_000_000, 7, "u4"),
-        "few": lambda: rng.integers(0, 3, 4_000_000, dtype="u4"),
-        "sorted": lambda: np.arange(4_000_000, dtype="u4"),
-        "zipf": lambda: np.minimum(rng.zipf(1.2, 4_000_000), 1 << 31).astype("u4"),
-    }
-    host = made[keys]()
+    host = DISTRIBUTIONS[keys](np.random.default_rng(3), 4_000_000)
     device = on_gpus(host, (chunks,) if isinstance(chunks, tuple) else chunks).persist()
     distributed.wait(device, timeout=TIMEOUT)
     values = on_gpus(np.arange(len(host), dtype="u4"), device.chunks)
@@ -146,7 +120,7 @@ def slow_block(block: np.ndarray) -> Any:
     stream = cupy.cuda.Stream(non_blocking=True)
     STREAMS.append(stream)
     stream.use()
-    delay(stream)
+    delay(TICKS)
     return found
 
 
@@ -195,12 +169,9 @@ def test_sort_survives_a_killed_worker(protocol: str, stage: str, tmp_path: Any)
     host = sample("i8", 1_000_000)
     flag = tmp_path / "killed"
     with (
-        start(2, protocol) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set({"scheduler": "distributed", "optimization.fuse.active": False}),
+        used_cluster(2, protocol) as client,
+        dask.config.set({"optimization.fuse.active": False}),
     ):
-        client.wait_for_workers(2, timeout=TIMEOUT)
         client.register_plugin(KillAt(stage, flag))
         # The input can be computed again.
         (got,) = fetched(dask_gpusort.sort(on_gpus(host, 100_000)))
@@ -211,12 +182,7 @@ def test_sort_survives_a_killed_worker(protocol: str, stage: str, tmp_path: Any)
 @pytest.mark.gpu
 def test_one_worker(tmp_path: Any) -> None:
     host = sample("f8", 400_000)
-    with (
-        start(1, "tcp") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
+    with used_cluster(1, "tcp") as client:
         assert dask_gpusort.warm_up(client, dtypes=["u4"]) > 0
         got, positions = fetched(dask_gpusort.sort(on_gpus(host, 70_000)), dask_gpusort.argsort(on_gpus(host, 70_000)))
     np.testing.assert_array_equal(got, np.sort(host))
@@ -232,12 +198,7 @@ def test_more_data_than_the_device_memory_limit(
     monkeypatch.setattr("dask_gpusort.plan.make.cuts_first", lambda *_: cut_first)
     host = np.random.default_rng(2).integers(0, 1 << 63, 1 << 25, dtype="u8")
     options = {"device_memory_limit": "64MB", "pool": "2GB"}
-    with (
-        start(2, protocol, **options) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        dask.config.set(scheduler="distributed"),
-    ):
+    with used_cluster(2, protocol, **options):
         (got,) = fetched(dask_gpusort.sort(on_gpus(host, 1 << 21)))
     np.testing.assert_array_equal(got, np.sort(host))
 
@@ -269,7 +230,7 @@ def test_every_task_waits_for_its_kernels() -> None:
     with stream:
         made = []
         for number, block in enumerate(blocks):
-            delay(stream)
+            delay(TICKS)
             own, local = (run_sources(plan)[number],), LocalSort(plan.order, positions=False)
             made.append(task_exchange.sort_bundle([[block]], (number,), own, local, plan.samples, plan.radix_bits))
             assert stream.done
@@ -277,10 +238,10 @@ def test_every_task_waits_for_its_kernels() -> None:
         for group in range(2):
             mine = []
             for bundle in made:
-                delay(stream)
+                delay(TICKS)
                 mine.append(task_exchange.cut_shard(bundle, summaries, group, plan))
                 assert stream.done
-            delay(stream)
+            delay(TICKS)
             task_exchange.finish_group(mine, summaries, group, plan, finish)
             assert stream.done
 

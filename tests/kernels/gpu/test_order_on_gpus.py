@@ -9,7 +9,7 @@ import dask
 import numpy as np
 import pytest
 from support.dask_gpu import sample
-from support.gpu_clusters import TIMEOUT, fetched, on_gpus, protocols, start
+from support.gpu_clusters import client_of, fetched, on_gpus, protocols
 
 import dask_gpusort
 
@@ -23,17 +23,15 @@ SIZE, CHUNK = 200_003, 17_001
 @pytest.fixture(scope="module", params=protocols())
 def gpus(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of a cluster of all GPUs."""
-    with start(None, request.param) as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
+    with client_of(None, request.param) as client:
         dask_gpusort.warm_up(client, dtypes=["f4", "i8"])
         yield client
 
 
 @pytest.fixture(params=["auto", "gang", "tasks"])
-def exchange(gpus: Any, request: pytest.FixtureRequest) -> Iterator[str]:
+def exchange(client: Any, request: pytest.FixtureRequest) -> str:
     """An exchange of the sorts, and of reads and writes at positions, which have no gang."""
-    with gpus.as_current(), dask.config.set(scheduler="distributed"):
-        yield request.param
+    return request.param
 
 
 def check(found: Any, wanted: Any) -> None:

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
+from support.dask_gpu import delay
 
 import dask_gpusort
 
@@ -24,18 +25,8 @@ pytestmark = pytest.mark.gpu
 
 DTYPES = ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", "M8[s]", "m8[ns]", ">i8", ">f2", ">c16", ">M8[D]"]
 THREADS = 16
-#: Keeps a stream busy for some milliseconds, so that a copy that does not wait for it shows.
-DELAY = r"""
-extern "C" __global__ void delay(long long ticks) {
-    long long start = clock64();
-    while (clock64() - start < ticks) {}
-}
-"""
+#: Some milliseconds.
 TICKS = 20_000_000
-
-
-def delay() -> None:
-    cupy.RawKernel(DELAY, "delay")((1,), (1,), (np.int64(TICKS),))
 
 
 def native(array: np.ndarray) -> np.ndarray:
@@ -128,12 +119,12 @@ def test_copies_wait_for_the_current_stream(n: int) -> None:
         with stream:
             made = cupy.zeros(n, np.int64)
             wanted = cupy.asarray(host)
-            delay()
+            delay(TICKS)
             made[...] = wanted
             same(staging.to_host(made, host.dtype), host)
             # Kernels that still read freed memory when the pool gives it to the next array.
             earlier, kept = cupy.asarray(host), cupy.empty(n, np.int64)
-            delay()
+            delay(TICKS)
             kept[...] = earlier
             del earlier
             following = staging.to_device(~host)

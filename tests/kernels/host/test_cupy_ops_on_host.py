@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from distributed.protocol import deserialize, serialize
 from support import host_cuda
+from support.host_cuda.launches import record_ranks_of_samples
 from support.host_kernels import replace_cupy_of_steps, use_small_merges
 
 from dask_gpusort import kernels
@@ -51,15 +52,9 @@ def draw(order, n, seed=0):
     return special[0].astype(order.dtype) if order.dtype.kind == "f" else special[0] + 1j * special[1]
 
 
-def calls():
+def calls(recorder):
     """Kernel calls that rank samples of codes."""
-    for width in (1, 2, 4, 8):
-        yield lambda empty, width=width: kernels.rank_samples(empty(9, f"u{width}"), 2)
-    for dtype in ("f2", "f4", "f8", "c8"):
-        for descending in (False, True):
-            options = {"ties_of": dtype, "descending": descending}
-            codes = f"u{np.dtype(dtype).itemsize}"
-            yield lambda empty, codes=codes, options=options: kernels.rank_samples(empty(9, codes), 2, **options)
+    record_ranks_of_samples(recorder)
 
 
 @pytest.fixture(autouse=True)

@@ -40,28 +40,29 @@ OTHERS = {
 }
 
 
-def calls():
+def calls(recorder):
     """Kernel calls of the tests in the default run, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_merges(patch)
         for case in CODED:
             if not case.marks:
-                yield from sorts_of_codes(*case.values)
-        yield lambda empty: kernels.argsort_words(empty((TOTAL, 2), "u8"))
-        yield lambda empty: kernels.sort_by_comparison(empty(TOTAL, "u4"), less=LESS)
-        yield lambda empty: kernels.argsort_by_comparison(empty(TOTAL, "u4"), less=LESS)
+                record_sorts_of_codes(recorder, *case.values)
+        recorder.record(kernels.argsort_words, recorder.empty((TOTAL, 2), "u8"))
+        recorder.record(kernels.sort_by_comparison, recorder.empty(TOTAL, "u4"), less=LESS)
+        recorder.record(kernels.argsort_by_comparison, recorder.empty(TOTAL, "u4"), less=LESS)
         # In the values that the recorder reads back no bit varies, so widths are given here.
         patch.setattr(complex_keys, "read_widths", lambda ranges: [columns.Width(0, 0, 64)] * 2)
         for sort in (kernels.sort_wide, kernels.argsort_wide):
-            yield lambda empty, sort=sort: sort(empty(TOTAL, "c16"))
+            recorder.record(sort, recorder.empty(TOTAL, "c16"))
 
 
-def sorts_of_codes(dtype, descending):
+def record_sorts_of_codes(recorder, dtype, descending):
+    keys = recorder.empty(TOTAL, dtype)
     for algorithm in ("auto", "lsd"):
         options = {"descending": descending, "algorithm": algorithm}
-        yield lambda empty, options=options: kernels.sort_keys(empty(TOTAL, dtype), stable=True, **options)
-        yield lambda empty, options=options: kernels.argsort(empty(TOTAL, dtype), out=empty(TOTAL, "i8"), **options)
-    yield lambda empty: kernels.sort_pairs(empty(TOTAL, dtype), empty(TOTAL, "f8"), descending=descending)
+        recorder.record(kernels.sort_keys, keys, stable=True, **options)
+        recorder.record(kernels.argsort, keys, out=recorder.empty(TOTAL, "i8"), **options)
+    recorder.record(kernels.sort_pairs, keys, recorder.empty(TOTAL, "f8"), descending=descending)
 
 
 @pytest.fixture(autouse=True)

@@ -22,14 +22,14 @@ TILES = {dtype: THREADS * keys_per_thread(np.dtype(dtype).itemsize) for dtype in
 COUNT_BYTES = instance("count_sections", "u8", THREADS)
 
 
-def calls():
+def calls(recorder):
     """Kernel calls of the tests of the papers' sorts."""
     for dtype, value in PAIRS:
         for module in ALGORITHMS.values():
-            yield lambda empty, module=module, key=dtype, value=value: module.sort(*empty_columns(empty, key, value))
+            recorder.record(module.sort, *empty_columns(recorder.empty, dtype, value))
     for bits in four_step.RADIX_BITS:
-        yield lambda empty, bits=bits: four_step.sort(*empty_columns(empty, *WIDTHS_PAIR), radix_bits=bits)
-    yield lambda empty: scan.exclusive_scan(empty(scan.ONE_BLOCK_VALUES + 1, np.uint64))
+        recorder.record(four_step.sort, *empty_columns(recorder.empty, *WIDTHS_PAIR), radix_bits=bits)
+    recorder.record(scan.exclusive_scan, recorder.empty(scan.ONE_BLOCK_VALUES + 1, np.uint64))
 
 
 def empty_columns(empty, key, value):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support import oracle
 from support.gpu_data import special_keys
+from support.host_cuda.launches import record_scatters, record_ties
 
 from dask_gpusort import kernels
 from dask_gpusort.chunk.tie_groups import TieGroups, ranks_of_groups
@@ -22,32 +23,13 @@ SMALL = tuning.ScatterShape(threads=32, items=2, radix=64, bucket_bits=6, least=
 SCATTERED = [1, 2, 63, 64, 65, 127, 128, 129, 1000, 4096, 4097, 9001, 40_000]
 
 
-def calls():
+def calls(recorder):
     """Kernel calls of the tests, so that their kernels are compiled together."""
-    for dtype in DTYPES:
-        yield lambda empty, dtype=dtype: kernels.mark_ties(empty(9, dtype))
-        for side in ("left", "right"):
-            yield lambda empty, dtype=dtype, side=side: kernels.rank_sorted_needles(
-                empty(9, dtype), empty(9, dtype), side
-            )
-    yield lambda empty: kernels.pack_ties(empty(9, "?"))
-    ties = kernels.TieBits
-    for dtype in ("u4", "i8"):
-        yield lambda empty, dtype=dtype: ties(empty(1, "u4"), empty(2, "u8"), 9).numbers(dtype)
-    yield lambda empty: ties(empty(1, "u4"), empty(2, "u8"), 9).starts(1)
-    for dtype in ("u1", "u2", "u4", "u8", "c16"):
-        yield lambda empty, dtype=dtype: ties(empty(1, "u4"), empty(2, "u8"), 9).take_firsts(empty(9, dtype), 1)
-        yield lambda empty, dtype=dtype: kernels.gather_in_range(empty(9, dtype), empty(9, "i8"), empty(9, dtype))
-    for method in METHODS:
-        yield lambda empty, method=method: ties(empty(1, "u4"), empty(2, "u8"), 9).ranks(empty(2, "i8"), method, 9)
+    record_ties(recorder, DTYPES)
     with pytest.MonkeyPatch.context() as patch:
         for shape in (SMALL, tuning.SCATTER):
             patch.setattr(tuning, "SCATTER", shape)
-            for dtype in OUTPUTS:
-                for n in (9, 4096, 40_000):
-                    yield lambda empty, dtype=dtype, n=n: kernels.scatter_numbers(
-                        empty(n, "u4"), empty(n, "u4"), empty(n, dtype)
-                    )
+            record_scatters(recorder, SCATTERED[-3:])
 
 
 def draw(dtype, n, seed=0):

@@ -169,14 +169,14 @@ class HostCupy:
 
 
 class Guarded:
-    """A poisoned array between two canaries."""
+    """A poisoned array between two canaries, of a library whose function `full` fills memory."""
 
-    def __init__(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> None:
+    def __init__(self, full: Callable[..., Any], shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> None:
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        self.memory = np.full(CANARY_BYTES + nbytes + CANARY_BYTES, CANARY, np.uint8)
+        self.memory = full(CANARY_BYTES + nbytes + CANARY_BYTES, CANARY, np.uint8)
         body = self.memory[CANARY_BYTES : CANARY_BYTES + nbytes]
         body[:] = POISON
-        self.array = body.view(dtype).reshape(shape).view(HostArray)
+        self.array = body.view(dtype).reshape(shape)
 
     def check(self) -> None:
         """Raise `KernelFault` if a canary has changed."""
@@ -185,7 +185,42 @@ class Guarded:
                 raise KernelFault(f"a kernel wrote {side} an array of {self.array.size} {self.array.dtype}")
 
 
-class HostDevice:
+class Device:
+    """Allocates arrays between canaries, and checks these."""
+
+    is_small = False
+
+    def __init__(self, full: Callable[..., Any]) -> None:
+        self._full = full
+        self._allocated: list[Guarded] = []
+
+    def large(self, *cases: Any) -> tuple[Any, ...]:
+        """Cases that take a GPU; none on the host."""
+        return () if self.is_small else cases
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
+        """Allocate poisoned elements between canaries. `check` reads the canaries."""
+        memory = Guarded(self._full, shape, dtype)
+        self._allocated.append(memory)
+        return memory.array
+
+    def check(self) -> None:
+        """Raise `KernelFault` if a canary of an array allocated since the last call has changed."""
+        allocated, self._allocated = self._allocated, []
+        for memory in allocated:
+            memory.check()
+
+
+class GpuDevice(Device):
+    """A GPU."""
+
+    def __init__(self, cupy: Any) -> None:
+        super().__init__(cupy.full)
+        self.cupy = cupy
+        self.array = cupy.asarray
+
+
+class HostDevice(Device):
     """Runs kernels on the CPU. Every launch draws a new order of threads.
 
     Parameters
@@ -208,6 +243,7 @@ class HostDevice:
     is_small = True
 
     def __init__(self, sources: Path, cache: Path, multiprocessors: int = 1) -> None:
+        super().__init__(np.full)
         self.sources = sources
         self.cache = cache
         self.seed = 0
@@ -215,24 +251,11 @@ class HostDevice:
         self.multiprocessors = multiprocessors
         self.cupy = HostCupy(self.empty, replace(GPUS[90], multiprocessors=multiprocessors))
         self._kernels: dict[tuple[str, str, str | None], Callable[..., None]] = {}
-        self._allocated: list[Guarded] = []
         self.array = self.cupy.asarray
-
-    def large(self, *_: Any) -> tuple[Any, ...]:
-        """Cases that take a GPU: none."""
-        return ()
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> HostArray:
         """Allocate poisoned elements between canaries. `check` reads the canaries."""
-        memory = Guarded(shape, dtype)
-        self._allocated.append(memory)
-        return memory.array
-
-    def check(self) -> None:
-        """Raise `KernelFault` if a canary of an array allocated since the last call has changed."""
-        allocated, self._allocated = self._allocated, []
-        for memory in allocated:
-            memory.check()
+        return super().empty(shape, dtype).view(HostArray)
 
     def prepare(self, source: str, names: Sequence[str], expression: str | None = None) -> None:
         """Compile many instances in one program, which is far faster than one program for each."""

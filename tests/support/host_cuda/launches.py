@@ -73,13 +73,14 @@ def record_rows(recorder, dtype, order):
         recorder.record(sorting.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
 
 
-def record_selection(recorder):
-    """Record selections in short, long and longer lanes, and the keys between bounds."""
-    for dtype in DTYPES:
-        ends = np.zeros((3, 2), f"u{np.dtype(dtype).itemsize}")
-        kernels.extract([recorder.empty((3, 1000), dtype)], ends, ends, 10)
+def record_selection(recorder, dtypes=DTYPES, lengths=LANES, counts=(2,)):
+    """Record selections in short, long and longer lanes, and the keys inside numbers of brackets."""
+    for dtype in dtypes:
+        for count in counts:
+            ends = np.zeros((3, count), f"u{np.dtype(dtype).itemsize}")
+            kernels.extract([recorder.empty((3, 1000), dtype)], ends, ends, 10)
         kernels.draw_samples([recorder.empty(1000, dtype)], 10)
-        for length in LANES:
+        for length in lengths:
             for axis, shape in enumerate(((length, 3), (3, length))):
                 kernels.select_rows(recorder.empty(shape, dtype), recorder.empty((3, 2), np.int64), axis)
 
@@ -103,9 +104,9 @@ def record_sorts(recorder, dtype, descending):
         recorder.record(kernels.gather, keys, recorder.empty(1000, positions))
 
 
-def record_ties(recorder):
-    """Record tie groups, what is made of them, and scatters by a permutation, in one launch, two or three."""
-    for dtype in DTYPES:
+def record_ties(recorder, dtypes=DTYPES):
+    """Record tie groups, and what is made of them."""
+    for dtype in dtypes:
         keys = recorder.empty(1000, dtype)
         kernels.mark_ties(keys)
         for side in ("left", "right"):
@@ -119,9 +120,14 @@ def record_ties(recorder):
         values = recorder.empty(1000, dtype)
         ties.take_firsts(values, 9)
         kernels.gather_in_range(values, recorder.empty(1000, "i8"), values)
+
+
+def record_scatters(recorder, sizes=(1000, 1 << 22, 1 << 25)):
+    """Record scatters by a permutation, of positions and of given numbers, in one launch, two or three."""
     for dtype in ("u4", "i8", "f8"):
-        for n in (1000, 1 << 22, 1 << 25):
-            kernels.scatter_numbers(None, recorder.empty(n, "u4"), recorder.empty(n, dtype))
+        for n in sizes:
+            for numbers in (None, recorder.empty(n, "u4")):
+                kernels.scatter_numbers(numbers, recorder.empty(n, "u4"), recorder.empty(n, dtype))
 
 
 EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
@@ -183,13 +189,21 @@ def record_wide_keys(recorder):
         for dtype in ("f2", "f4", "f8", "c8"):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
             recorder.record(kernels.floor_codes, codes, dtype, descending)
-            recorder.record(transform.rank_samples, codes, 10, ties_of=dtype, descending=descending)
-    for width in (1, 2, 4, 8):
-        recorder.record(transform.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
     rows = recorder.empty((1000, 3), np.uint64)
     recorder.record(word_sort.argsort_words, rows)
     for side in ("left", "right"):
         recorder.record(word_sort.search_words, rows, rows, side)
+
+
+def record_ranks_of_samples(recorder):
+    """Record ranks of samples among codes."""
+    for width in (1, 2, 4, 8):
+        for positions in (10, np.arange(9)):
+            transform.rank_samples(recorder.empty(1000, f"u{width}"), positions)
+    for dtype in ("f2", "f4", "f8", "c8"):
+        for descending in (False, True):
+            codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
+            transform.rank_samples(codes, 10, ties_of=dtype, descending=descending)
 
 
 def record_everything(recorder, dtypes=DTYPES, directions=(False, True)):
@@ -201,6 +215,8 @@ def record_everything(recorder, dtypes=DTYPES, directions=(False, True)):
         record_wide_keys(recorder)
         record_selection(recorder)
         record_ties(recorder)
+        record_scatters(recorder)
+        record_ranks_of_samples(recorder)
         for dtype in dtypes:
             for descending in directions:
                 record_sorts(recorder, dtype, descending)

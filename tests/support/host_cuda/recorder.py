@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +31,7 @@ class RecordedArray(HostArray):
     def get(self) -> np.ndarray:
         """The chosen flags for a sample; for other arrays, ones for the first `reads_of_ones` reads, then zeros."""
         if self.shape == (len(self.recorder.map_flags),) and self.dtype == np.uint32:
+            self.recorder.has_read_flags = True
             return np.array(self.recorder.map_flags, np.uint32)
         self.recorder.reads_of_ones -= 1
         return np.full(self.shape, int(self.recorder.reads_of_ones >= 0), self.dtype)
@@ -67,6 +67,7 @@ class Recorder:
         self.instances: dict[tuple[str, str], Launched] = {}
         self.expressions: dict[tuple[str, str, str], None] = {}
         self.reads_of_ones = 0
+        self.has_read_flags = False
         self.map_flags = MAP_FLAGS[0]
         self.cupy = HostCupy(self.empty, limits)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
@@ -109,8 +110,14 @@ class Recorder:
         stand_in(monkeypatch, self.launch, lambda *_: True, self.cupy)
 
     def record(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a function for all flags of a sample, with 0 to `MOST_READS` counters read as one."""
-        for self.map_flags, reads in itertools.product(MAP_FLAGS, range(MOST_READS + 1)):
-            self.reads_of_ones = reads
-            result = call(*arguments, **options)
+        """Call a function for all flags of a sample, with 0 to `MOST_READS` counters read as one, if it reads them."""
+        for self.map_flags in MAP_FLAGS:
+            self.has_read_flags = False
+            for reads in range(MOST_READS + 1):
+                self.reads_of_ones = reads
+                result = call(*arguments, **options)
+                if self.reads_of_ones >= 0:  # more ones would not be read
+                    break
+            if not self.has_read_flags:
+                break
         return result

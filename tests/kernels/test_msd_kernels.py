@@ -1,14 +1,14 @@
-"""MSD sorts on the CPU, with random thread orders, against NumPy: every level, map and domain.
-
-Blocks are so small that few keys take every path through the sorts.
-"""
+"""MSD sorts on the host, with random thread orders, and on a GPU, against NumPy: every level, map and domain."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_kernels import POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, use_small_blocks
+from support.gpu_checks import assert_bits, expected_positions, expected_sorted
+from support.gpu_data import make_keys
+from support.host_kernels import TWO_LEVELS, use_small_blocks
+from support.marks import by_device
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import counting, splitters
@@ -18,47 +18,57 @@ from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
+LARGE = (1 << 22) + 3
 
-def calls():
+
+def calls(recorder):
     """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_blocks(patch)
-        for dtype in ("i8", "u8", "M8[s]", "f8"):
-            yield from sorts_of(dtype)
         for dtype in ("i8", "u8", "M8[s]"):
-            yield lambda empty, dtype=dtype: kernels.sorted_codes(empty(TWO_LEVELS, dtype))
-            yield lambda empty, dtype=dtype: kernels.encode(empty(9, dtype))
+            record_sorts(recorder, dtype, algorithm="msd")
+        for dtype in ("i8", "u8", "M8[s]"):
+            recorder.record(kernels.sorted_codes, recorder.empty(TWO_LEVELS, dtype))
+            recorder.record(kernels.encode, recorder.empty(9, dtype))
+        record_sorts(recorder, "f8")
         for dtype in ("u4", "f4"):
-            yield lambda empty, dtype=dtype: sample_splitters(empty(1 << 21, dtype))
+            recorder.record(sample_splitters, recorder.empty(1 << 21, dtype))
         use_three_levels(patch)
         for dtype in ("i4", "f8"):
-            yield from sorts_of(dtype)
+            record_sorts(recorder, dtype)
 
 
-def sorts_of(dtype, **options):
+def record_sorts(recorder, dtype, **options):
     for function in (kernels.sort_keys, kernels.argsort):
-        yield lambda empty: function(empty(TWO_LEVELS, dtype), **options)  # noqa: B023 - called before the next iteration
+        recorder.record(function, recorder.empty(TWO_LEVELS, dtype), **options)
 
 
-def use_three_levels(patch):
-    """Limits so small that `TWO_LEVELS` keys need three levels."""
-    patch.setattr(tuning, "MOST_TWO_LEVELS", 20_000)
-    patch.setattr(tuning, "PART_KEYS", 15_000)
-    patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, 20_000)})
+def use_three_levels(patch, most=20_000, part=15_000):
+    """Limits so small that a few more keys need three levels."""
+    patch.setattr(tuning, "MOST_TWO_LEVELS", most)
+    patch.setattr(tuning, "PART_KEYS", part)
+    patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, most)})
 
 
-@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
-@pytest.mark.parametrize("case", ["keys of 32 bits", "keys", "positions", "positions of 64 bits"])
-def test_more_than_two_levels(device, monkeypatch, case, kind):
-    use_small_blocks(monkeypatch)
-    use_three_levels(monkeypatch)
-    dtype = {"keys of 32 bits": "i4", "keys": "f8", "positions": "i4", "positions of 64 bits": "f8"}[case]
-    function, twin = SORTED if "keys" in case else POSITIONS
-    keys = bits_of_keys(np.random.default_rng(9), dtype, TWO_LEVELS, kind)
-    np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys)), twin(keys))
-    if "keys" in case:
-        array = device.array(keys)
-        np.testing.assert_array_equal(kernels.sort_keys(array, out=array), twin(keys))
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "low entropy"])
+@pytest.mark.parametrize("call", ["keys", "positions"])
+@by_device("dtype", ["i4", "f8"], ["u4", "f8"])
+def test_more_than_two_levels(device, monkeypatch, dtype, call, kind):
+    if device.is_small:
+        use_small_blocks(monkeypatch)
+        use_three_levels(monkeypatch)
+    else:
+        use_three_levels(monkeypatch, LARGE - 1, LARGE // 6)
+        monkeypatch.setattr(tuning, "PARTITIONED_KEYS", {})
+    keys = make_keys(dtype, TWO_LEVELS if device.is_small else LARGE, kind)
+    if call == "positions":
+        assert_bits(kernels.argsort(device.array(keys)), expected_positions(keys, False))
+        return
+    for algorithm in ("auto", *device.large("msd")):
+        assert_bits(kernels.sort_keys(device.array(keys), algorithm=algorithm), expected_sorted(keys, False))
+    array = device.array(keys)
+    kernels.sort_keys(array, out=array)
+    assert_bits(array, expected_sorted(keys, False))
 
 
 def and_of(words, rng, n):
@@ -86,9 +96,9 @@ def sample_splitters(keys, num_fine=1 << 16):
 
 
 @pytest.mark.parametrize("kind", SKEWED)
-def test_balance_test_finds_skew(device, kind):
+def test_balance_test_finds_skew(host, kind):
     wanted, make = SKEWED[kind]
-    sampled = sample_splitters(device.array(make(np.random.default_rng(16), 1 << 21)))
+    sampled = sample_splitters(host.array(make(np.random.default_rng(16), 1 << 21)))
     flags = splitters.MapFlags(*splitters.read_map_flags(sampled).wait())
     assert bool(flags.is_imbalanced) == wanted
 
@@ -100,16 +110,16 @@ DENSITIES = {
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("normal", "f4"), ("exponential", "f8")])
-def test_buckets_of_a_smooth_density_are_balanced(device, kind, dtype):
+def test_buckets_of_a_smooth_density_are_balanced(host, kind, dtype):
     """Without smoothing, bucket sizes would vary by a twentieth, and by a fifth in the tails."""
     n, num_fine = 1 << 21, 1 << 16
     keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
     elements = plain_elements(device_key(keys.dtype))
-    sampled = splitters.sample_splitters(elements, device.array(keys), n, num_fine)
+    sampled = splitters.sample_splitters(elements, host.array(keys), n, num_fine)
     by = counting.splitter_buckets(elements.domain, sampled, num_fine)
     # Many more keys than are sampled, so that the noise of the counts is small.
     many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
-    counts = counting.count_fine(elements.source, device.array(many), 4 * n, by).table
+    counts = counting.count_fine(elements.source, host.array(many), 4 * n, by).table
     buckets = (
         counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]
     )  # as large as the buckets of 2^28 keys
@@ -176,28 +186,30 @@ def test_counters_of_16_bits_are_right_where_threads_wait_before_they_spill(tmp_
 #: 64-bit keys in a range of at most 2^32: the least key, and the size of the range.
 CLOSE = {
     "in the middle": (0, 1 << 24),
-    "no power of two": (0, 3_000_000_000),
+    "no power of two": (-5, 3_000_000_000),
     "at the end": ((1 << 63) - (1 << 31), 1 << 31),
     "nearly 2^32": (-(1 << 31), (1 << 32) - (1 << 28)),
+    "few": ((1 << 63) - 1000, 1000),
 }
 
 
 @pytest.mark.parametrize("outlier", [False, True])
-@pytest.mark.parametrize("range_of_keys", CLOSE)
 @pytest.mark.parametrize("dtype", ["i8", "u8", "M8[s]"])
+@by_device("range_of_keys", list(CLOSE)[:4], CLOSE)
 def test_wide_keys_of_a_small_range(device, monkeypatch, dtype, range_of_keys, outlier):
     """They are sorted by 32-bit codes, unless a key that was not sampled is outside the range."""
-    use_small_blocks(monkeypatch)
+    if device.is_small:
+        use_small_blocks(monkeypatch)
     least, count = CLOSE[range_of_keys]
-    keys = least + np.random.default_rng(13).integers(0, count, TWO_LEVELS)
+    keys = least + np.random.default_rng(13).integers(0, count, TWO_LEVELS if device.is_small else (1 << 23) + 5)
     if outlier:
-        keys[1234] = -(1 << 62)
+        keys[1234 if device.is_small else 1_234_567] = -(1 << 62)
     keys = keys.astype(dtype) if dtype != "u8" else keys.view("u8") ^ np.uint64(1 << 63)
     taken = []
     monkeypatch.setattr(Arrays, "narrowed", lambda *of, plain=Arrays.narrowed: taken.append(of) or plain(*of))
-    source = device.array(keys)
-    np.testing.assert_array_equal(kernels.sort_keys(source), np.sort(keys))
-    np.testing.assert_array_equal(kernels.argsort(source), np.argsort(keys, kind="stable"))
-    np.testing.assert_array_equal(kernels.sorted_codes(source), kernels.encode(device.array(np.sort(keys))))
-    np.testing.assert_array_equal(kernels.sort_keys(source, out=source), np.sort(keys))
-    assert len(taken) == (0 if outlier else 4)
+    source, order = device.array(keys), np.argsort(keys, kind="stable")
+    assert_bits(kernels.sort_keys(source), keys[order])
+    assert_bits(kernels.argsort(source), order)
+    assert_bits(kernels.sorted_codes(source), kernels.encode(device.array(keys[order])).get())
+    assert_bits(kernels.sort_keys(source, out=source), keys[order])
+    assert len(taken) == (0 if outlier else 4) or not device.is_small
