@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import dask
 import dask.array as da
@@ -27,6 +28,34 @@ def test_kind_names_of_numpy(kind):
     x = da.from_array(array, chunks=7)
     assert dask_gpusort.sort(x, kind=kind).name == dask_gpusort.sort(x, stable=stable).name
     np.testing.assert_array_equal(computed(dask_gpusort.sort(x, kind=kind)), np.sort(array, kind=kind))
+
+
+NAN = np.nan
+#: Elements of a dtype in ascending order, and how many of them, the last ones, are last in both directions.
+ORDERS = {
+    "f8": ([-np.inf, -1.0, 0.0, 5e-324, 1.0, np.inf, -NAN, NAN], 2),
+    "f2": ([-np.inf, -1.0, 0.0, 6e-8, 1.0, np.inf, NAN], 1),
+    "M8[ns]": (["1677-09-22", "1969-12-31", "2020-01-01", "2262-04-11", "NaT", "NaT"], 2),
+    ">i4": ([-(1 << 31), -1, 0, 1, (1 << 31) - 1], 0),
+    ">U9": (["", "Zebra", "apple", "apple pie", "zebra", "\u00e9clair", "\U0001f34e"], 0),
+    "O": ([-1, 0, Fraction(1, 2), True, 2.5, 10**40], 0),
+}
+#: NaN in one part: the real one decides before the imaginary one, in either direction.
+COMPLEX = [2j, 1, complex(1, NAN), complex(2, NAN), complex(NAN, 1), complex(NAN, 2), complex(NAN, NAN)]
+ORDERS["c16"] = (COMPLEX, None)
+
+
+@pytest.mark.parametrize("dtype", ORDERS)
+def test_orders_in_both_directions(dtype):
+    elements, last = ORDERS[dtype]
+    ascending_order = ours._objects(elements) if dtype == "O" else np.array(elements, dtype)
+    size = len(elements)
+    order = list(range(size))
+    descending_order = [1, 0, 3, 2, 5, 4, 6] if last is None else order[: size - last][::-1] + order[size - last :]
+    shuffled = np.random.default_rng(3).permutation(size)
+    x = da.from_array(ascending_order[shuffled], chunks=2, name=False)
+    np.testing.assert_array_equal(computed(dask_gpusort.sort(x)), ascending_order)
+    np.testing.assert_array_equal(computed(dask_gpusort.sort(x, descending=True)), ascending_order[descending_order])
 
 
 class Unknown:

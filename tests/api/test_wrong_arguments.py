@@ -219,7 +219,7 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     (["merge_sorted"], {"arrays": (X, ROWS)}, ValueError, "array 1 has 2 dimensions"),
     (["merge_sorted"], {"arrays": (X.astype("M8[s]"), X.astype("m8[s]"))}, TypeError, "Cannot cast"),
     (["unique"], {"a": da.from_array(np.zeros((3, 2), object), chunks=3), "axis": 0}, TypeError, "use axis=None"),
-    (["unique"], {"a": da.ones((4, 0)), "axis": 0}, ValueError, "no empty axis"),
+    (["unique"], {"a": UNKNOWN_ROWS, "axis": 0}, ValueError, f"unknown shape.*{SIZES}"),
     (["unique"], {"a": UNKNOWN_ROWS, "return_index": True}, ValueError, SIZES),
     (["intersect1d"], {"array": UNKNOWN, "return_indices": True}, ValueError, SIZES),
     (having("v"), {"a": ROWS}, ValueError, "one dimension"),
