@@ -189,7 +189,7 @@ def axis_or_none(axis: Any, ndim: int) -> int | None:
 
 
 def is_scalar_row(array: Any, axis: Any) -> bool:
-    """Whether NumPy's indirect sorts take an array without dimensions as a row of one element."""
+    """Whether NumPy's indirect sorts, and `take`, use an array without dimensions as a row of one element."""
     return array.ndim == 0 and axis is not None and checked_integer("axis", axis) in (0, -1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none
+from ..arguments import axis_or_none, is_scalar_row
 from ..array_arguments import check_known_axis, checked_array
 from ..graph.explain import explained
 from ..graph.inputs import shaped_as
@@ -105,7 +105,7 @@ def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "rai
 def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:
     check_mode(mode)
     array = checked_array(a)
-    checked = axis_or_none(axis, array.ndim)
+    checked = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
     if checked is not None or array.ndim == 1:
         check_known_axis(array, checked or 0, "a")
     if indices_in_memory(indices):

@@ -527,13 +527,18 @@ def test_unknown_sizes_in_one_dimension(name: str) -> None:
 @pytest.mark.parametrize("axis", [-2, -1, 0, 1])
 @pytest.mark.parametrize("name", having("axis"))
 def test_arrays_without_dimensions(name: str, axis: int) -> None:
-    """Only positions are found, along the axes -1 and 0, as NumPy finds them."""
+    """Positions are found, and elements taken, along the axes -1 and 0, as by NumPy; nothing else."""
     given = {**arguments_of(name, da.from_array(np.array(1.0))), "axis": axis}
+    if name in ("take", "explain_take"):
+        given["indices"] = [0, -1]
     if "kth" in given:
         given["kth"] = 0
     if name in ("argsort", "argpartition", "lexsort") and axis in (-1, 0):
         wanted = np.int64(0) if name == "lexsort" else np.argsort(1.0, axis)
         np.testing.assert_array_equal(computed(call(name, given)), wanted, strict=True)
+    elif "take" in name and "along" not in name and axis in (-1, 0):
+        found = call(name, given)
+        assert name != "take" or computed(found).tolist() == np.take(1.0, [0, -1], axis).tolist()
     else:
         refused(name, given, np.exceptions.AxisError, "out of bounds.*(use axis=None to flatten it|a.reshape)")
 
