@@ -112,6 +112,7 @@ GATHERED = {
 
 def peak_of(array):
     """What computing an array gives, and takes in bytes: in one thread, where they do not depend on the machine."""
+    dask.utils.key_split.cache_clear()  # Dask's cache of names may take megabytes more when it grows
     tracemalloc.start()
     try:
         return array.compute(scheduler="synchronous"), tracemalloc.get_traced_memory()[1]
