@@ -7,8 +7,7 @@ in a kernel. `NcclCommunicator.abort` ends both: it can be called from any threa
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
@@ -41,8 +40,6 @@ RESULTS = {6: "a process or the network failed", 7: "a call is still in progress
 #: progress. 100 MB/s take ten seconds for them.
 PORTION_BYTES = 1 << 30
 
-#: What a piece sends to each other rank, and receives from each.
-Transfer: TypeAlias = tuple[dict[int, list[Any]], list[Run]]
 #: A call of NCCL: whether it sends, the address, the bytes, the rank.
 Call: TypeAlias = tuple[bool, int, int, int]
 
@@ -97,42 +94,32 @@ class NcclCommunicator:
         connect = threading.Thread(target=self._initialize, args=(offer, size), name="gpusort-connect", daemon=True)
         connect.start()
 
-    def exchange(
-        self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]], progress: Callable[[], None]
-    ) -> Generator[list[Run], None, None]:
-        """Send shards to each rank and receive announced numbers of keys from each, as many pieces on all ranks."""
-        # Yields the complete shards from each rank, the own one as given; raises `Aborted` after `abort`. All pieces
-        # are enqueued at once, on a stream of their own. The next ones are on their way while the caller works on one.
-        # All pieces are enqueued at once, on a stream of their own. The next ones are on their way while the caller
-        # works on one.
+    def exchange(self, sent: Sequence[Run], lengths: Sequence[int], progress: Callable[[], None]) -> list[Run]:
+        """Send a shard to each rank and receive announced numbers of keys from each, on a stream of its own.
+
+        Gives the complete shards from each rank, the own one as given; raises `Aborted` after `abort`.
+        """
         self._wait_for_ranks()
         # The arrays are made on the caller's stream, which may use their memory again once they are freed.
-        enqueued = deque(self._allocate(shards, lengths) for shards, lengths in pieces)
-        del pieces
+        others = [rank for rank in range(len(sent)) if rank != self._rank]
+        arrays = {rank: list(map(_aligned, sent[rank].arrays)) for rank in others}
+        received = [sent[rank] if rank == self._rank else _like(sent[0], n) for rank, n in enumerate(lengths)]
         stream = self._stream = self._stream or cupy.cuda.Stream(non_blocking=True)
         stream.wait_event(cupy.cuda.get_current_stream().record())
         try:
-            arrivals = deque(self._enqueue(*one, stream) for one in enqueued)
-            while enqueued:
-                for event in arrivals.popleft():
-                    event.synchronize()
-                    progress()
-                self._check()
-                yield enqueued.popleft()[1]
-        finally:
-            if enqueued:
-                # Kernels that wait for other ranks end, before their memory is freed.
-                self.abort()
-                stream.synchronize()
-
-    def _allocate(self, shards: Sequence[Run], lengths: Sequence[int]) -> Transfer:
-        others = [rank for rank in range(len(shards)) if rank != self._rank]
-        sent = {rank: list(map(_aligned, shards[rank].arrays)) for rank in others}
-        received = [shards[rank] if rank == self._rank else _like(shards[0], n) for rank, n in enumerate(lengths)]
-        return sent, received
+            for event in self._enqueue(arrays, received, stream):
+                event.synchronize()
+                progress()
+            self._check()
+        except BaseException:
+            # Kernels that wait for other ranks end, before their memory is freed.
+            self.abort()
+            stream.synchronize()
+            raise
+        return received
 
     def _enqueue(self, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> list[Any]:
-        """Enqueue the transfers of a piece, portion by portion; returns an event behind each."""
+        """Enqueue the transfers, portion by portion; returns an event behind each."""
         events = []
         for calls in _portions(sent, received):
             with self._group() as connected:
@@ -222,7 +209,7 @@ def _named_errors() -> Iterator[None]:
 
 
 def _portions(sent: dict[int, list[Any]], received: list[Run]) -> list[list[Call]]:
-    """The calls of a piece, in groups: what a rank sends in its group of a number, the other receives in its own."""
+    """The calls, in groups: what a rank sends in its group of a number, the other receives in its own."""
     groups: list[list[Call]] = []
     for rank, arrays in sent.items():
         for pair in zip(arrays, received[rank].arrays, strict=True):

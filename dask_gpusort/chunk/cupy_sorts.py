@@ -98,14 +98,14 @@ def require_sorted(keys: Any, order: Order) -> Any:
     return keys
 
 
-def merge(runs: Sequence[Run], order: Order, memory: Sequence[Any] = ()) -> Run:
+def merge(runs: Sequence[Run], order: Order) -> Run:
     """Merge sorted runs into one, equal keys in the order of the runs; see `numpy_ops.merge`."""
     if len(runs) == 1:
         return runs[0].own()
     keys = runs[0].keys
     key_bytes = keys.itemsize * math.prod(keys.shape[1:])
     if order.less is not None or kernels.prefers_merging(len(runs), key_bytes):
-        return _merge_runs(runs, order, memory)
+        return _merge_runs(runs, order)
     return _sort_runs(runs, order)
 
 
@@ -123,17 +123,17 @@ def _sort_runs(runs: Sequence[Run], order: Order) -> Run:
     return Run(encode_own(kernels.gather(keys, permutation), order), companions)
 
 
-def _merge_runs(runs: Sequence[Run], order: Order, memory: Sequence[Any]) -> Run:
-    """Merge runs with the merge kernels, which write to `memory` if it is given."""
+def _merge_runs(runs: Sequence[Run], order: Order) -> Run:
+    """Merge runs with the merge kernels."""
     keys = [cupy.ascontiguousarray(run.keys) for run in runs]
     companions = [list(column) for column in zip(*(run.values for run in runs), strict=True)]
     if order.coded:
         # Runs with companions are sorted by the least codes of the tie classes.
         ties_of = order.dtype if companions or order.has_ties else None
-        return Run(*kernels.merge_runs(keys, companions, ties_of=ties_of, descending=order.descending, out=memory))
+        return Run(*kernels.merge_runs(keys, companions, ties_of=ties_of, descending=order.descending))
     if order.less is not None or order.words:
         less = None if order.less is None else expression_of(order)
-        return Run(*kernels.merge_runs(keys, companions, less=less, out=memory))
+        return Run(*kernels.merge_runs(keys, companions, less=less))
     as_words = [kernels.encode_words(key, order.descending) for key in keys]
     _, (merged, *merged_companions) = kernels.merge_runs(as_words, [keys, *companions])
     return Run(merged, tuple(merged_companions))

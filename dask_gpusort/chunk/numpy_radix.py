@@ -12,7 +12,6 @@ an EPYC 7003 (AVX2, 512 KiB level-2 cache), NumPy 2.4, 2**24 keys, least of thre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -248,21 +247,17 @@ def _low_bits(codes: Array, least: int, dropped: int) -> Array:
     return low
 
 
-def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:
-    """Merge sorted runs of one unsigned dtype, which are not modified, into new memory or `out`."""
+def merge_runs(codes: Array, offsets: Array) -> None:
+    """Merge contiguous sorted runs ``codes[offsets[i]:offsets[i + 1]]`` in place."""
     # NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
-    if not runs:
-        raise ValueError("no runs to join; pass at least one, which may be empty")
-    filled = [run for run in runs if run.size]
-    joined: Array = np.concatenate(runs, out=out)
-    if all(a[-1] <= b[0] for a, b in pairwise(filled)):
-        return joined
+    starts = np.unique(offsets[:-1][np.diff(offsets) > 0])
+    if (codes[starts[1:] - 1] <= codes[starts[1:]]).all():
+        return
     # Narrow codes are counted, which reads them once in any order.
-    if joined.dtype.itemsize > 2 and prefers_merge(joined.dtype, len(filled)):
-        joined.sort(kind="stable")
+    if codes.dtype.itemsize > 2 and prefers_merge(codes.dtype, len(starts)):
+        codes.sort(kind="stable")
     else:
-        sort(joined)
-    return joined
+        sort(codes)
 
 
 def argmerge_runs(codes: Array, offsets: Sequence[int] | Array) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -36,8 +35,9 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
     if not order.coded:
         if not sorted_by_numpy(order):
             return array.take(argsort_keys(array, order), axis=0)
-        # Equal strings have equal bits, so NumPy's unstable sort gives the same result as a stable one.
-        array.sort()
+        # Equal strings have equal bits, so NumPy's unstable sort gives the same result as a stable one. Of StringDType
+        # it ends the process where a pivot is bad again and again, as for two sorted halves.
+        array.sort(kind="stable" if order.dtype.kind == "T" else None)
         return array
     members = _tie_members(array, order)
     numpy_radix.sort(array)
@@ -65,23 +65,21 @@ def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np
     return array.take(permutation, axis=0), permutation
 
 
-def merge(pieces: Sequence[Run], order: Order, memory: Sequence[Any] = ()) -> Run:
+def merge(pieces: Sequence[Run], order: Order) -> Run:
     """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs."""
-    # `memory` has arrays of the result's dtypes and size, or None, which some of its arrays may take: for the keys, and
-    # for each value.
-    if order.coded and not pieces[0].values:
-        arrays = [piece.keys for piece in pieces]
-        members = _tie_members(np.concatenate(arrays), order) if order.has_ties else None
-        merged = numpy_radix.join_runs(arrays, *memory[:1])
-        _restore_ties(merged, members, order)
-        return Run(merged)
     joined = Run.concat(pieces, copy=None)
     if len(pieces) == 1:
+        return joined
+    offsets = np.cumsum([0, *map(len, pieces)])
+    if order.coded and not joined.values:
+        members = _tie_members(joined.keys, order)
+        numpy_radix.merge_runs(joined.keys, offsets)
+        _restore_ties(joined.keys, members, order)
         return joined
     if not joined.values and _merged_by_numpy(order, len(pieces)):
         joined.keys.sort(kind="stable")
         return joined
-    permutation = argsort_keys(joined.keys, order, np.cumsum([0, *map(len, pieces)]))
+    permutation = argsort_keys(joined.keys, order, offsets)
     keys, *values = (array.take(permutation, axis=0) for array in joined.arrays)
     return Run(keys, tuple(values))
 

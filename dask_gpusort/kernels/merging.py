@@ -81,7 +81,6 @@ def merge_runs(
     ties_of: Any = None,
     descending: bool = False,
     less: str | None = None,
-    out: Sequence[Any] = (),
 ) -> tuple[Any, tuple[Any, ...]]:
     """Merge sorted runs of codes, or of rows of words, the most significant first, into one, in the order of the runs.
 
@@ -90,8 +89,7 @@ def merge_runs(
     # A single companion of 4 or 8 bytes moves with the keys in the merge, others are gathered at the end. With
     # `ties_of`, the keys' dtype, keys that NumPy calls equal compare equal, and the earlier run goes first;
     # `descending` says whether its codes are those of a descending sort. With `less`, as for
-    # `sort_by_comparison`, the runs are the user's keys. An array of `out`, or None for a new one, receives
-    # the keys and each companion, but keys that are sorted again, and a single run, are returned in new arrays.
+    # `sort_by_comparison`, the runs are the user's keys.
     #
     # Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Green, McColl, Bader, GPU Merge Path, ICS
     # 2012; Satish, Harris, Garland, IPDPS 2009, section 5.
@@ -103,14 +101,11 @@ def merge_runs(
     position_bytes = 4 if total < INDEX_LIMIT else 8
     value_bytes = carried[0].itemsize if carried else position_bytes if companions else 0
     types = choose_types(runs[0], value_bytes, ties_of, descending, less)
-    keys_out, *companions_out = out or [None] * (1 + len(companions))
-    payload_out = companions_out[0].view(f"u{value_bytes}") if carried and companions_out[0] is not None else None
-    keys, payload = merge_rounds(types, runs, carried, (keys_out, payload_out))
+    keys, payload = merge_rounds(types, runs, carried)
     if carried:
         return keys, (payload.view(carried[0].dtype),)
     cupy = require_cupy()
-    columns = zip(companions, companions_out, strict=True)
-    return keys, tuple(gather(cupy.concatenate(companion), payload, into) for companion, into in columns)
+    return keys, tuple(gather(cupy.concatenate(companion), payload) for companion in companions)
 
 
 def prefers_merging(num_runs: int, key_bytes: int) -> bool:
@@ -173,10 +168,8 @@ def concatenate_and_sort(runs: Sequence[Any], companions: Sequence[Sequence[Any]
     return keys[positions], tuple(gather(row, positions) for row in rows)
 
 
-def merge_rounds(
-    types: MergeTypes, runs: Sequence[Any], values: Sequence[Any] | None, out: tuple[Any, Any]
-) -> tuple[Any, Any]:
-    """Run all rounds; returns the merged keys, and the merged values or positions, in `out` where it is not None."""
+def merge_rounds(types: MergeTypes, runs: Sequence[Any], values: Sequence[Any] | None) -> tuple[Any, Any]:
+    """Run all rounds; returns the merged keys, and the merged values or positions."""
     cupy = require_cupy()
     slices = [
         RunSlice(run.data.ptr, 0 if values is None else values[i].data.ptr, len(run))
@@ -187,11 +180,11 @@ def merge_rounds(
     total = sum(map(len, runs))
     shape = (total, *runs[0].shape[1:])
     others = [cupy.empty(shape if num_rounds > 1 else 0, runs[0].dtype)]
-    keys = [prepare_out(out[0], shape, runs[0].dtype), *others]
+    keys = [cupy.empty(shape, runs[0].dtype), *others]
     payloads = [None, None]
     if types.value_bytes:
         dtype = np.dtype(f"u{types.value_bytes}")
-        payloads = [prepare_out(out[1], (total,), dtype), cupy.empty(others[0].size and total, dtype)]
+        payloads = [cupy.empty(total, dtype), cupy.empty(others[0].size and total, dtype)]
     rounds = []
     for number in reversed(range(num_rounds)):
         slot = number % 2  # the last round writes the first of the two

@@ -12,7 +12,6 @@ from .division import (
     GROUPS_PER_THREAD,
     bundle_chunks,
     count_groups,
-    count_pieces,
     count_staged_groups,
     gang_bundles,
     groups_of_threads,
@@ -52,14 +51,11 @@ def make_plan(
     workers = replace(workers, devices=workers.devices or exchange == "device")
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
-    total = sum(given.sizes) * row_bytes
     one_round, joins = exchange in ONE_ROUND, exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if exchange == "gang":
-        members = len(sources)
-        pieces = math.ceil(groups / members) if groups else count_pieces(total, members, workers)
-        laid_out = lay_out_members(chunks, members, pieces)
+        laid_out = lay_out_members(chunks, len(sources))
     else:
         if joins:
             groups = 1

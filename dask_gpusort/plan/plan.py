@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
-from .division import member_chunks
 from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
 from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Runs, Size, format_lines, format_size
 
@@ -76,20 +74,14 @@ class Plan:
         return self.exchange in ONE_ROUND and not self.rounds
 
     @property
-    def member_groups(self) -> tuple[range, ...]:
-        """The groups that each member of a gang finishes."""
-        firsts = [first for first, *_ in self.groups]
-        return tuple(range(*(bisect_left(firsts, end) for end in (own.start, own.stop))) for own in self.member_chunks)
+    def groups_are_chunks(self) -> bool:
+        """Whether each group, or member of a gang, makes one output chunk."""
+        return all(last - first == parts == 1 for first, last, _, parts in self.groups)
 
     @property
-    def member_chunks(self) -> tuple[range, ...]:
-        """The output chunks that each member of a gang makes."""
-        return member_chunks(self.chunks, len(self.sources))
-
-    @property
-    def members_are_chunks(self) -> bool:
-        """Whether each member of a gang makes one output chunk."""
-        return all(len(own) == 1 for own in self.member_chunks)
+    def all_have_chunks(self) -> bool:
+        """Whether each group, or member of a gang, makes output chunks."""
+        return all(first < last for first, last, *_ in self.groups)
 
     @property
     def known(self) -> bool:
@@ -177,8 +169,8 @@ class Plan:
         if self.exchange == "join":
             return 1 + len(self.chunks)
         if self.exchange == "gang":
-            members = 0 if self.members_are_chunks else len(self.sources)
-            joined = members if not all(self.member_chunks) else members and not self.known
+            members = 0 if self.groups_are_chunks else len(self.sources)
+            joined = members if not self.all_have_chunks else members and not self.known
             return members + joined + len(self.chunks)
         if self.by_tasks:
             merges = groups - len(self.whole_chunks)
@@ -220,14 +212,11 @@ class Plan:
     def _member_bytes(self, bundle: float) -> float:
         """Count peak bytes of a member of a gang with so many keys."""
         # It has its sorted keys, which are kept until all shards have arrived; shards that are copied before they are
-        # sent, at most as many bytes; and what others send. A merge needs the outputs, and a group twice if there are
-        # more than two runs. Only the merge of a single group waits until the sent shards are freed.
-        made = max(sum(self.chunks[own.start : own.stop]) for own in self.member_chunks)
-        received = (1 + self.unresolved) * made * (1 - 1 / len(self.sources))
-        merged = made + (1 + self.unresolved) * self.group_bytes / self.row_bytes
-        if max(map(len, self.member_groups)) > 1:
-            return (2 * bundle + received + merged) * self.row_bytes
-        return (bundle + received + max(bundle, merged)) * self.row_bytes
+        # sent, at most as many bytes; and what others send. When these are freed, the merge needs the outputs, and the
+        # group twice if there are more than two runs.
+        made = max(self._group_sizes)
+        group = (1 + self.unresolved) * made
+        return (bundle + group * (1 - 1 / len(self.sources)) + max(bundle, made + group)) * self.row_bytes
 
     @property
     def _group_sizes(self) -> list[float]:

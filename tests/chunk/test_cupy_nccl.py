@@ -17,7 +17,7 @@ from support.fake_nccl import LONG, SHORT, FakeNccl
 
 from dask_gpusort.chunk.run import Run
 
-PIECES = [([Run(np.arange(3)), Run(np.arange(4))], [3, 5]), ([Run(np.arange(1)), Run(np.arange(0))], [1, 2])]
+SENT, LENGTHS = [Run(np.arange(3)), Run(np.arange(4))], [3, 5]
 
 
 def nothing():
@@ -43,9 +43,10 @@ def maker(module):
 def test_an_exchange(maker, nccl, gives_bytes):
     nccl.gives_bytes = gives_bytes
     one = maker.make(maker.offer(), 2, 0)
-    received = list(one.exchange(PIECES, nothing))
-    assert [[len(run) for run in runs] for runs in received] == [[3, 5], [1, 2]]
-    assert [runs[0] for runs in received] == [shards[0] for shards, _ in PIECES]
+    received = one.exchange(SENT, LENGTHS, nothing)
+    assert list(map(len, received)) == LENGTHS
+    assert received[0] is SENT[0]
+    assert len(one.exchange([SENT[0], SENT[1][:0]], [3, 2], nothing)[1]) == 2
     assert [nccl.calls.count(name) for name in ("groupStart", "send", "recv", "check_async_error")] == [2, 1, 2, 2]
     assert nccl.made == [(2, nccl.unique_id(1), 0)]
     assert nccl.aborts == 0
@@ -65,7 +66,7 @@ def test_an_offer_is_never_unpickled(maker, tmp_path):
             return open, (str(tmp_path / "opened"), "w")
 
     with pytest.raises((AssertionError, ValueError)):
-        list(maker.make(pickle.dumps(Opens()), 2, 0).exchange(PIECES, nothing))
+        maker.make(pickle.dumps(Opens()), 2, 0).exchange(SENT, LENGTHS, nothing)
     assert not list(tmp_path.iterdir())
 
 
@@ -132,7 +133,7 @@ def test_a_communicator_that_is_aborted_as_it_connects_is_freed_once(maker, nccl
     one = maker.make(maker.offer(), 2, 0)
     known.set()
     with pytest.raises(module.Aborted):
-        list(one.exchange(PIECES, nothing))
+        one.exchange(SENT, LENGTHS, nothing)
     while set(threading.enumerate()) - before:
         time.sleep(0.01)
     assert nccl.aborts == 1
@@ -151,7 +152,7 @@ def test_a_communicator_is_not_freed_while_it_is_used(maker, nccl, module, name)
     nccl.during[name] = abort
     one = maker.make(maker.offer(), 2, 0)
     with contextlib.suppress(module.Aborted):  # or it has ended before it hears of the abort
-        list(one.exchange(PIECES, nothing))
+        one.exchange(SENT, LENGTHS, nothing)
     assert freed_during == [False]
     assert nccl.freed.wait(LONG)
     assert nccl.aborts == 1
@@ -168,7 +169,7 @@ def test_calls_that_wait_for_a_rank_that_never_comes_are_ended(maker, nccl, modu
     nccl.during["groupEnd"] = hang
     one = maker.make(maker.offer(), 2, 0)
     with pytest.raises(RuntimeError, match="result 6"):
-        list(one.exchange(PIECES, nothing))
+        one.exchange(SENT, LENGTHS, nothing)
     assert nccl.aborts == 1
 
 
@@ -179,7 +180,7 @@ def test_portions_that_arrive_are_progress_and_ranks_agree_on_them(nccl, module,
     for rank in range(3):
         shards = [Run(rng.integers(0, 9, n), (rng.integers(0, 9, n).astype("u1"),)) for n in sizes[rank]]
         nccl.transfers.clear()
-        list(maker.make(maker.offer(), 3, rank).exchange([(shards, sizes[:, rank])], lambda: told.append(1)))
+        maker.make(maker.offer(), 3, rank).exchange(shards, sizes[:, rank], lambda: told.append(1))
         groups.append(nccl.transfers.copy())
     assert len(told) == sum(map(len, groups))
     assert max(nbytes for calls in groups for group in calls for *_, nbytes in group) == 32
@@ -199,7 +200,7 @@ def test_a_result_without_a_name_in_cupy_is_told(maker, nccl, name):
 
     nccl.during[name] = fail
     with pytest.raises(RuntimeError, match="result 6: a process or the network failed"):
-        list(maker.make(maker.offer(), 2, 0).exchange(PIECES, nothing))
+        maker.make(maker.offer(), 2, 0).exchange(SENT, LENGTHS, nothing)
 
 
 def test_an_abort_ends_the_wait_for_ranks(maker, nccl, module):
@@ -208,7 +209,7 @@ def test_an_abort_ends_the_wait_for_ranks(maker, nccl, module):
     one = maker.make(maker.offer(), 2, 0)
     threading.Timer(SHORT, one.abort).start()
     with pytest.raises(module.Aborted):
-        list(one.exchange(PIECES, nothing))
+        one.exchange(SENT, LENGTHS, nothing)
     assert nccl.aborts == 0
     come.set()
     assert nccl.freed.wait(LONG)

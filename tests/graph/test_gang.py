@@ -277,10 +277,10 @@ def patched_exchange(client, replace):
 
 def waits_at(gate):
     def replace(original):
-        def exchange(self, pieces):
-            received = list(original(self, pieces)) if self.rank else None
+        def exchange(self, shards):
+            received = original(self, shards) if self.rank else None
             gate.arrive(f"exchange-{self.rank}")
-            yield from received or original(self, pieces)
+            return received or original(self, shards)
 
         return exchange
 
@@ -315,14 +315,14 @@ def test_an_error_in_the_merge_is_the_error_of_the_sort(client):
 
 def fails(times, folder):
     def replace(original):
-        def exchange(self, pieces):
+        def exchange(self, shards):
             for number in range(times):
                 try:
                     os.close(os.open(os.path.join(folder, f"failed-{number}"), os.O_CREAT | os.O_EXCL))
                 except FileExistsError:
                     continue
                 raise OSError("no route to host")
-            return original(self, pieces)
+            return original(self, shards)
 
         return exchange
 
@@ -380,12 +380,12 @@ def test_an_exchange_over_a_slow_network_takes_its_time(client):
 
 
 def waits_once(original, gate):
-    def exchange(self, pieces):
+    def exchange(self, shards):
         if self.rank == 0 and not gate.arrived("exchange"):
             Path(gate.folder, "at-exchange").touch()
             while not self._aborted:
                 time.sleep(0.01)
-        return original(self, pieces)
+        return original(self, shards)
 
     return exchange
 
@@ -498,49 +498,6 @@ def test_groups_are_merged_into_their_chunk(client, function, chunks):
             keys, values = dask.compute(*dask_gpusort.sort_by_key(x, value, exchange="gang"))
             oracle.assert_same_bits(keys, ARRAY[positions])
             oracle.assert_same_bits(values, positions.astype("i4"))
-
-
-def fails_behind_a_piece(folder):
-    def replace(original):
-        def exchange(self, pieces):
-            for number, received in enumerate(original(self, pieces)):
-                if number == 2 and self.rank == 1 and not os.path.exists(os.path.join(folder, "failed")):
-                    open(os.path.join(folder, "failed"), "w").close()
-                    raise OSError("no route to host")
-                yield received
-
-        return exchange
-
-    return replace
-
-
-def test_an_exchange_that_fails_after_some_groups_were_merged(client, tmp_path):
-    with patched_exchange(client, fails_behind_a_piece(str(tmp_path))), dask.config.set({"gpusort.groups": 12}):
-        oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=10_000)).compute(), SORTED)
-    assert (tmp_path / "failed").exists()
-
-
-def stops_behind_a_piece(gate):
-    def replace(original):
-        def exchange(self, pieces):
-            for number, received in enumerate(original(self, pieces)):
-                if number == 2:
-                    gate.arrive(f"exchange-{self.rank}")
-                yield received
-
-        return exchange
-
-    return replace
-
-
-def test_a_worker_is_killed_after_some_groups_were_merged(client, gate):
-    with patched_exchange(client, stops_behind_a_piece(gate)):
-        with dask.config.set({"gpusort.groups": 12}):
-            future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
-        gangs.until(lambda: gate.arrived("exchange-0") and gate.arrived("exchange-1"), "an exchange")
-        kill_member(client, 1)
-        gate.open()
-        oracle.assert_same_bits(gangs.result_of(future), SORTED)
 
 
 @pytest.mark.parametrize("chunks", [10_000, 1000])

@@ -60,34 +60,30 @@ class Stop:
         self.held, self.open = threading.Event(), threading.Event()
         self.at, self.error = None, None
         sort, cut, fetch = tasks.sort_bundle, tasks.SortWork.cut, communicator.WorkerComms._fetch
-        init, merge = tasks.SortWork.__init__, tasks.SortWork.merge
+        merge = tasks.SortWork.merge
 
         def sort_held(arrays, numbers, *arguments):
             self.hold("sort", numbers[0])
             return sort(arrays, numbers, *arguments)
 
-        def init_with_rank(work, bundle, rank, *arguments):
-            work.rank = rank
-            init(work, bundle, rank, *arguments)
-
         def cut_held(work, start):
             self.hold("cut", work.rank)
             return cut(work, start)
 
-        def merge_held(work, piece, shards):
+        def merge_held(work, shards):
             self.hold("merge", work.rank)
-            merge(work, piece, shards)
+            merge(work, shards)
 
-        async def fetch_held(comms, rank, piece):
+        async def fetch_held(comms, rank):
             if self.at == ("fetch", comms.rank) and rank == 0:
                 self.held.set()
                 while not self.open.is_set():
                     await asyncio.sleep(0.005)
                 self.fail()
-            return await fetch(comms, rank, piece)
+            return await fetch(comms, rank)
 
         monkeypatch.setattr(tasks, "sort_bundle", sort_held)
-        for name, replaced in (("__init__", init_with_rank), ("cut", cut_held), ("merge", merge_held)):
+        for name, replaced in (("cut", cut_held), ("merge", merge_held)):
             monkeypatch.setattr(tasks.SortWork, name, replaced)
         monkeypatch.setattr(communicator.WorkerComms, "_fetch", fetch_held)
 

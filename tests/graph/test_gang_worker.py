@@ -90,31 +90,24 @@ class Ranks:
         self.sent = [None] * size
 
     def of(self, rank):
-        def exchange(pieces, progress):
-            self.sent[rank] = list(pieces)
-            for number in range(len(self.sent[rank])):
-                yield [f"piece {number} from rank {other}" for other in range(len(self.sent))]
+        def exchange(sent, lengths, progress):
+            self.sent[rank] = sent, lengths
+            return [f"from rank {other}" for other in range(len(self.sent))]
 
         return SimpleNamespace(exchange=exchange)
 
 
 @given(st.permutations(range(5)))
 def test_shards_follow_the_ranks_of_a_communicator(ranks):
-    made, pieces, others = Ranks(5), range(2), range(5)
+    made, others = Ranks(5), range(5)
     for member, rank in enumerate(ranks):
         one = comms.Reordered(made.of(rank), ranks, nothing)
-        given_pieces = [
-            comms.ExchangePiece(
-                [(piece, member, other) for other in range(5)], [100 * piece + other for other in others]
-            )
-            for piece in pieces
-        ]
-        received = list(one.exchange(given_pieces))
-        assert received == [[f"piece {piece} from rank {other}" for other in ranks] for piece in pieces]
+        received = one.exchange(comms.Shards([(member, other) for other in others], [100 + other for other in others]))
+        assert received == [f"from rank {other}" for other in ranks]
     for member, rank in enumerate(ranks):
-        for piece, (shards, lengths) in enumerate(made.sent[rank]):
-            assert [shards[other] for other in ranks] == [(piece, member, other) for other in others]
-            assert [lengths[other] for other in ranks] == [100 * piece + other for other in others]
+        sent, lengths = made.sent[rank]
+        assert [sent[other] for other in ranks] == [(member, other) for other in others]
+        assert [lengths[other] for other in ranks] == [100 + other for other in others]
 
 
 def test_without_an_epoch_the_comms_of_the_workers_are_used(plugin):
@@ -219,7 +212,7 @@ def reported(keys):
     run.keys[:] = keys
     summary = numpy_ops.summarize_run(run, None, order, samples=8)
     bundle = tasks.Bundle((0,), (run,), (summary,))
-    work = tasks.SortWork(bundle, 0, SimpleNamespace(member_groups=[range(1)]), None)
+    work = tasks.SortWork(bundle, 0, None, None)
     one.receive(coordinator.CANCEL, {})  # as soon as it has reported
     with pytest.raises(distributed.Reschedule):
         one.exchange(tasks.take_summaries(bundle), work)
@@ -253,11 +246,11 @@ KEY = ("g", 1, 0)
 
 def test_each_shard_is_taken_once(outboxes):
     async def take():
-        outboxes.fill(KEY, {(0, 1): SHARD, (1, 1): SHARD, (0, 2): SHARD})
-        replies = [await outboxes.take(list(KEY), to) for to in ([0, 1], [0, 1], [1, 1], [0, 2])]
+        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
+        replies = [await outboxes.take(list(KEY), to) for to in (1, 1, 2)]
         return [reply["status"] for reply in replies]
 
-    assert asyncio.run(take()) == ["OK", "wait", "OK", "OK"]
+    assert asyncio.run(take()) == ["OK", "wait", "OK"]
     assert not outboxes.shards
     assert not outboxes.filled
 
@@ -266,9 +259,9 @@ def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
     monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
 
     async def take():
-        waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in ([0, 1], [0, 2])]
+        waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in (1, 2)]
         await asyncio.sleep(0)
-        outboxes.fill(KEY, {(0, 1): SHARD, (0, 2): SHARD})
+        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
         return [reply["shard"].data for reply in await asyncio.gather(*waiting)]
 
     assert asyncio.run(take()) == [SHARD, SHARD]
@@ -276,11 +269,11 @@ def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
 
 
 def test_who_waits_in_vain_is_told(outboxes, monkeypatch):
-    assert asyncio.run(outboxes.take(list(KEY), [0, 1])) == {"status": "wait"}
+    assert asyncio.run(outboxes.take(list(KEY), 1)) == {"status": "wait"}
     monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
 
     async def abort():
-        waiting = asyncio.ensure_future(outboxes.take(list(KEY), [0, 1]))
+        waiting = asyncio.ensure_future(outboxes.take(list(KEY), 1))
         await asyncio.sleep(0)
         outboxes.drop(KEY)
         return await waiting
@@ -291,10 +284,10 @@ def test_who_waits_in_vain_is_told(outboxes, monkeypatch):
 
 def test_who_waits_longer_asks_again_when_another_one_gives_up(outboxes, monkeypatch):
     async def take():
-        early = asyncio.ensure_future(outboxes.take(list(KEY), [0, 1]))
+        early = asyncio.ensure_future(outboxes.take(list(KEY), 1))
         await asyncio.sleep(0)
         monkeypatch.setattr(comms, "WAIT_SECONDS", 60)
-        late = asyncio.ensure_future(outboxes.take(list(KEY), [0, 2]))
+        late = asyncio.ensure_future(outboxes.take(list(KEY), 2))
         return await asyncio.wait_for(asyncio.gather(early, late), 10)
 
     assert asyncio.run(take()) == [{"status": "wait"}] * 2
@@ -320,9 +313,9 @@ def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
 
     async def fetch():
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
-        plugin.outboxes.fill(("g", 1, 1), {(0, 0): sent})
+        plugin.outboxes.fill(("g", 1, 1), {0: sent})
         one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), lambda: told.append(1))
-        return await one._fetch(1, 0)
+        return await one._fetch(1)
 
     got = asyncio.run(fetch())
     for one, other in zip(got.arrays, sent.arrays, strict=True):
@@ -342,10 +335,9 @@ def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypa
         loop = asyncio.get_running_loop()
         plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=plugin.outboxes.take)
-        plugin.outboxes.fill(("g", 1, 1), {(0, 0): Run(np.arange(50))})
+        plugin.outboxes.fill(("g", 1, 1), {0: Run(np.arange(50))})
         one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)
-        pieces = [comms.ExchangePiece([SHARD, SHARD], [len(SHARD), length])]
-        await loop.run_in_executor(None, list, one.exchange(pieces))
+        await loop.run_in_executor(None, one.exchange, comms.Shards([SHARD, SHARD], [len(SHARD), length]))
 
     with pytest.raises(RuntimeError, match=f"member 1 sent 50 keys where the cuts say {length}"):
         asyncio.run(exchange())
@@ -356,8 +348,8 @@ def test_a_portion_is_not_serialised_on_the_loop_of_its_worker(outboxes):
     shard = Run(np.zeros(2 * int(OFFLOAD_THRESHOLD), "u1"))
 
     async def take():
-        outboxes.fill(KEY, {(0, 1): shard})
-        return await outboxes.take(list(KEY), [0, 1], 0)
+        outboxes.fill(KEY, {1: shard})
+        return await outboxes.take(list(KEY), 1, 0)
 
     assert safe_sizeof(asyncio.run(take())) >= shard.nbytes > OFFLOAD_THRESHOLD
 
@@ -386,8 +378,8 @@ def exchange(plugin, addresses, during):
         loop = asyncio.get_running_loop()
         plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
         one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, addresses, nothing)
-        piece = comms.ExchangePiece([SHARD] * len(addresses), [len(SHARD)] * len(addresses))
-        exchanging = loop.run_in_executor(None, list, one.exchange([piece]))
+        shards = comms.Shards([SHARD] * len(addresses), [len(SHARD)] * len(addresses))
+        exchanging = loop.run_in_executor(None, one.exchange, shards)
         while wanted not in plugin.outboxes.filled:
             await asyncio.sleep(0.001)
         during(one)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, fits_gang, make_plan
-from dask_gpusort.plan.division import gang_bundles, member_chunks
+from dask_gpusort.plan.division import gang_bundles, lay_out_members
 
 SIZES = st.lists(st.integers(0, 100) | st.just(math.nan), min_size=1, max_size=40)
 
@@ -37,58 +37,37 @@ def test_bundles_of_equal_chunks_are_equal():
 
 @given(SIZES, st.integers(1, 9))
 def test_members_share_the_output_chunks(sizes, members):
-    ranges = member_chunks(sizes, members)
-    assert len(ranges) == members
-    assert [chunk for own in ranges for chunk in own] == list(range(len(sizes)))
+    groups = lay_out_members(sizes, members)
+    assert len(groups) == members
+    assert [chunk for first, last, *_ in groups for chunk in range(first, last)] == list(range(len(sizes)))
+    assert all(group[2:] == (0, 1) for group in groups)
     if not any(map(math.isnan, sizes)):
         # A member has at most half of a chunk more than its share at either end.
-        assert max(sum(sizes[chunk] for chunk in own) for own in ranges) <= sum(sizes) / members + max(sizes)
+        assert max(sum(sizes[first:last]) for first, last, *_ in groups) <= sum(sizes) / members + max(sizes)
 
 
 def test_members_have_equal_numbers_of_keys_where_chunks_allow():
-    assert member_chunks((1, 7, 7), 2) == (range(2), range(2, 3))
-    assert member_chunks((7, 7, 1), 2) == (range(1), range(1, 3))
-    assert member_chunks((5,) * 6, 3) == (range(2), range(2, 4), range(4, 6))
-    assert member_chunks((0, 0), 2) == (range(1), range(1, 2))
+    for sizes, members, ends in (
+        ((1, 7, 7), 2, [2, 3]),
+        ((7, 7, 1), 2, [1, 3]),
+        ((5,) * 6, 3, [2, 4, 6]),
+        ((0, 0), 2, [1, 2]),
+        ((9,), 3, [0, 1, 1]),
+    ):
+        assert [last for _, last, *_ in lay_out_members(sizes, members)] == ends
 
 
-def gang_plan(sizes, members, groups=None, memory=None):
+def gang_plan(sizes, members, memory=None):
     given = InputChunks(sizes, workers=[f"w{number % members}" for number in range(len(sizes))])
     workers = Workers(members, memory, devices=True, processes=members)
     order = Order(np.dtype("u4"))
-    return make_plan(order, given, sizes, method="auto", exchange="gang", workers=workers, groups=groups)
-
-
-@given(SIZES, st.integers(1, 9), st.integers(1, 40))
-def test_each_output_chunk_is_made_by_one_member(sizes, members, groups):
-    plan = gang_plan(sizes, members, groups)
-    members = len(plan.sources)
-    assert [group for own in plan.member_groups for group in own] == list(range(len(plan.groups)))
-    for groups_of, chunks_of in zip(plan.member_groups, plan.member_chunks, strict=True):
-        parts = [plan.groups[group] for group in groups_of]
-        covered = [chunk for first, last, part, parts in parts for chunk in range(first, last) if part == 0]
-        assert covered == list(chunks_of)
-        assert [part for _, _, part, parts in parts if parts > 1] == [
-            part for chunk in chunks_of for part in range(sum(one[0] == chunk and one[3] > 1 for one in parts))
-        ]
-
-
-def test_a_large_share_is_several_pieces():
-    for log2_keys, pieces in ((20, 1), (28, 1), (29, 2), (30, 2), (33, 2)):
-        for chunks in (2, 16):
-            plan = gang_plan((2 << log2_keys) // chunks * np.ones(chunks, int), 2)
-            assert [len(own) for own in plan.member_groups] == [pieces, pieces]
-    assert [len(own) for own in gang_plan((1 << 30,) * 2, 2, groups=16).member_groups] == [8, 8]
-    assert [len(own) for own in gang_plan((1 << 30,) * 2, 2, groups=1).member_groups] == [1, 1]
+    return make_plan(order, given, sizes, method="auto", exchange="gang", workers=workers, groups=None)
 
 
 def test_the_projected_bytes_of_a_member():
-    one, four = (gang_plan((1 << 20,) * 2, 2, groups=groups) for groups in (2, 8))
     share = 4 << 20
     # Bundle, half of it received; outputs and the group once more while it is merged.
-    assert one.projected_bytes == pytest.approx((1 + 0.5 + 2) * share, rel=0.02)
-    # Bundle and copies of it, half of it received; outputs and a quarter of them once more.
-    assert four.projected_bytes == pytest.approx((2 + 0.5 + 1.25) * share, rel=0.02)
+    assert gang_plan((1 << 20,) * 2, 2).projected_bytes == pytest.approx((1 + 0.5 + 2) * share, rel=0.02)
 
 
 def test_a_gang_is_chosen_for_chunks_on_several_gpus():

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import closing
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -22,8 +21,6 @@ from .._distributed import offload, to_serialize
 
 #: Token of a gang, number of the attempt, rank of the sender.
 OutboxKey: TypeAlias = tuple[str, int, int]
-#: Number of the piece, rank of the receiver.
-Destination: TypeAlias = tuple[int, int]
 
 #: Seconds for which a worker waits for a member that has not cut its shards, before it answers that it has none yet.
 WAIT_SECONDS = 5.0
@@ -38,12 +35,12 @@ class Aborted(Exception):
     """The attempt was aborted: the member is ready for the next one."""
 
 
-class ExchangePiece(NamedTuple):
-    """Hold a piece of an exchange: a shard to each member and one from each."""
+class Shards(NamedTuple):
+    """Hold what a member sends, a shard to each member, and say what it receives from each."""
 
     #: For each rank, this one included. All have the same dtypes, on all members. They may be views, must not be
     #: overwritten, and are complete: no kernel is still writing them.
-    shards: list[Run]
+    sent: list[Run]
     lengths: list[int]  # keys that arrive from each rank
 
 
@@ -64,11 +61,10 @@ class Progress:
 class Communicator(Protocol):
     """Move shards between the members of one attempt."""
 
-    def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
-        """Exchange piece after piece, as many on all members; while the caller works on one, the next are on their way.
+    def exchange(self, shards: Shards) -> list[Run]:
+        """Give the complete shards from each rank, the own one perhaps as given.
 
-        Yields the complete shards from each rank, the own one perhaps as given; after an error, other members may
-        nevertheless have received everything.
+        After an error, other members may nevertheless have received everything.
         """
 
     def abort(self) -> None:
@@ -78,9 +74,7 @@ class Communicator(Protocol):
 class KeptCommunicator(Protocol):
     """Move shards between the members of many attempts, one after another."""
 
-    def exchange(
-        self, pieces: Sequence[ExchangePiece], progress: Callable[[], None]
-    ) -> Generator[list[Run], None, None]:
+    def exchange(self, sent: Sequence[Run], lengths: Sequence[int], progress: Callable[[], None]) -> list[Run]:
         """As `Communicator.exchange`; calls `progress` whenever keys have arrived."""
 
     def abort(self) -> None:
@@ -110,17 +104,11 @@ class Reordered:
     def __init__(self, kept: KeptCommunicator, ranks: Sequence[int], progress: Callable[[], None]):
         self.kept, self.ranks, self.progress = kept, ranks, progress
 
-    def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
+    def exchange(self, shards: Shards) -> list[Run]:
         members = sorted(range(len(self.ranks)), key=self.ranks.__getitem__)  # by rank
-        ordered = [
-            ExchangePiece([shards[one] for one in members], [lengths[one] for one in members])
-            for shards, lengths in pieces
-        ]
-        with closing(self.kept.exchange(ordered, self.progress)) as arrivals:
-            del pieces, ordered
-            for received in arrivals:
-                yield [received[rank] for rank in self.ranks]
-                del received  # so that shards are freed when they have been merged
+        sent, lengths = [shards.sent[one] for one in members], [shards.lengths[one] for one in members]
+        received = self.kept.exchange(sent, lengths, self.progress)
+        return [received[rank] for rank in self.ranks]
 
     def abort(self) -> None:
         self.kept.abort()
@@ -141,44 +129,36 @@ class WorkerComms:
         self.outboxes = outboxes
         self.token, self.attempt, self.rank = token, attempt, rank
         self.addresses, self._progress = addresses, progress
-        self._futures: list[Future[list[Run]]] = []
+        self._fetching: Future[list[Run]] | None = None
         self._aborted = False
 
-    def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
+    def exchange(self, shards: Shards) -> list[Run]:
         loop, key = self.outboxes.worker.loop.asyncio_loop, (self.token, self.attempt, self.rank)
-        offered = {
-            (number, rank): run
-            for number, piece in enumerate(pieces)
-            for rank, run in enumerate(piece.shards)
-            if rank != self.rank
-        }
+        offered = {rank: run for rank, run in enumerate(shards.sent) if rank != self.rank}
         loop.call_soon_threadsafe(self.outboxes.fill, key, offered)
-        fetching = (self._fetch_piece(number, piece) for number, piece in enumerate(pieces))
-        self._futures = [asyncio.run_coroutine_threadsafe(one, loop) for one in fetching]
+        self._fetching = asyncio.run_coroutine_threadsafe(self._fetch_all(shards.sent[self.rank]), loop)
         if self._aborted:
             self.abort()
-        arrived = 0
         try:
-            for piece, future in zip(pieces, self._futures, strict=True):
-                received = _result(future)
-                for rank, (run, length) in enumerate(zip(received, piece.lengths, strict=True)):
-                    if len(run) != length:
-                        raise RuntimeError(f"member {rank} sent {len(run)} keys where the cuts say {length}")
-                arrived += 1
-                yield received
-        finally:
-            if arrived < len(pieces):
-                self.abort()
-                loop.call_soon_threadsafe(self.outboxes.drop, key)
+            received = self._fetching.result()
+            for rank, (run, length) in enumerate(zip(received, shards.lengths, strict=True)):
+                if len(run) != length:
+                    raise RuntimeError(f"member {rank} sent {len(run)} keys where the cuts say {length}")
+        except BaseException as error:
+            loop.call_soon_threadsafe(self.outboxes.drop, key)
+            if isinstance(error, CancelledError):
+                raise Aborted from None
+            raise
+        return received
 
     def abort(self) -> None:
         self._aborted = True
-        for future in self._futures:
-            future.cancel()
+        if self._fetching is not None:
+            self._fetching.cancel()
 
-    async def _fetch_piece(self, number: int, piece: ExchangePiece) -> list[Run]:
-        ranks, own = range(len(self.addresses)), piece.shards[self.rank]
-        fetching = {rank: asyncio.ensure_future(self._fetch(rank, number)) for rank in ranks if rank != self.rank}
+    async def _fetch_all(self, own: Run) -> list[Run]:
+        ranks = range(len(self.addresses))
+        fetching = {rank: asyncio.ensure_future(self._fetch(rank)) for rank in ranks if rank != self.rank}
         try:
             found = dict(zip(fetching, await asyncio.gather(*fetching.values()), strict=True))
         finally:
@@ -186,16 +166,16 @@ class WorkerComms:
                 one.cancel()
         return [found.get(rank, own) for rank in ranks]
 
-    async def _fetch(self, rank: int, piece: int) -> Run:
-        key, to = (self.token, self.attempt, rank), (piece, self.rank)
+    async def _fetch(self, rank: int) -> Run:
+        key = (self.token, self.attempt, rank)
         whole, arrived = None, 0
         while True:
             # The worker of another member may be this one: then nothing is copied.
             if self.addresses[rank] == self.outboxes.worker.address:
-                reply = await self.outboxes.take(key, to)
+                reply = await self.outboxes.take(key, self.rank)
             else:
                 rpc = self.outboxes.worker.rpc(self.addresses[rank])
-                reply = await rpc.sort_gang_take(key=list(key), to=list(to), start=arrived)
+                reply = await rpc.sort_gang_take(key=list(key), to=self.rank, start=arrived)
             if reply["status"] != "OK":
                 continue
             portion: Run = getattr(reply["shard"], "data", reply["shard"])
@@ -221,23 +201,16 @@ def _put(whole: Run | None, portion: Run, start: int, length: int) -> Run:
     return whole
 
 
-def _result(future: Future[list[Run]]) -> list[Run]:
-    try:
-        return future.result()
-    except CancelledError:
-        raise Aborted from None
-
-
 class Outboxes:
     """Keep the shards that the members of a worker have cut and others have not fetched yet, on the worker's loop."""
 
     def __init__(self, worker: Any):
         self.worker = worker
-        self.shards: dict[OutboxKey, dict[Destination, Run]] = {}
+        self.shards: dict[OutboxKey, dict[int, Run]] = {}
         self.filled: dict[OutboxKey, asyncio.Event] = {}
 
-    def fill(self, key: OutboxKey, shards: dict[Destination, Run]) -> None:
-        """Offer the shards of a member, by piece and rank of the member that fetches them."""
+    def fill(self, key: OutboxKey, shards: dict[int, Run]) -> None:
+        """Offer the shards of a member, by the rank of the member that fetches them."""
         if shards:
             self.shards[key] = shards
         self._wake(key)
@@ -253,7 +226,7 @@ class Outboxes:
         if event is not None:
             event.set()
 
-    async def take(self, key: Sequence[Any], to: Sequence[int], start: int | None = None) -> dict[str, Any]:
+    async def take(self, key: Sequence[Any], to: int, start: int | None = None) -> dict[str, Any]:
         """Handler: give the shard of a member for another one, whole, or a portion of it from some key on."""
         # Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
         # attempt is aborted. A shard is forgotten with its last portion.
@@ -272,15 +245,14 @@ class Outboxes:
                 if self.filled.get(mine) is event:
                     self._wake(mine)  # others may wait for this event, which no longer would be set
         shards = self.shards.get(mine, {})
-        number, receiver = to
-        shard = shards.get((number, receiver))
+        shard = shards.get(to)
         if shard is None:
             return {"status": "wait"}
         part = shard
         if start is not None:
             part = shard[start : start + max(1, PORTION_BYTES * len(shard) // max(shard.nbytes, 1))]
         if start is None or start + len(part) == len(shard):
-            del shards[number, receiver]
+            del shards[to]
         if not shards:
             del self.shards[mine]
         return {"status": "OK", "shard": to_serialize(part), "length": len(shard)}

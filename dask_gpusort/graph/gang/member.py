@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -20,12 +20,12 @@ from .._distributed import CheckedWorkerPlugin, clean_exception, context_meter, 
 from .communicator import (
     Aborted,
     Communicator,
-    ExchangePiece,
     KeptCommunicator,
     Maker,
     Outboxes,
     Progress,
     Reordered,
+    Shards,
     WorkerComms,
 )
 from .coordinator import ABORT, CANCEL, CLOSE, DIGEST_BYTES, ERROR, PROGRESS, START, rank_order
@@ -149,14 +149,14 @@ class Work(Protocol):
     def digest(self) -> bytes:
         """Checksum of what the others must know, of `DIGEST_BYTES`: the same for the same keys in any process."""
 
-    def cut(self, start: Start) -> list[ExchangePiece]:
-        """Begin an attempt: cut all shards. What an earlier attempt has merged is discarded."""
-
-    def merge(self, piece: int, shards: list[Run]) -> None:
-        """Merge a piece from the shards of all members, by rank."""
+    def cut(self, start: Start) -> Shards:
+        """Begin an attempt: cut all shards."""
 
     def release(self) -> None:
-        """All pieces have arrived: no attempt follows."""
+        """All shards have arrived: no attempt follows."""
+
+    def merge(self, shards: list[Run]) -> None:
+        """Merge the shards of all members, by rank."""
 
 
 class Failed(Exception):
@@ -197,45 +197,35 @@ class Member:
                 start = self._wait_for_start(packed, broken)
             with context_meter.meter("cut"):
                 others = [pickle.loads(one[DIGEST_BYTES:]) for one in start["summaries"]]
-                pieces = work.cut(Start(others, start["changed"]))
+                shards = work.cut(Start(others, start["changed"]))
             try:
-                last = len(pieces) - 1
-                with closing(self._arrivals(start, pieces)) as arrivals:
-                    del pieces
-                    for piece in range(last + 1):
-                        with context_meter.meter("exchange"):
-                            shards = next(arrivals)
-                        if piece == last:
-                            self._send(EXCHANGED, attempt=start["attempt"])
-                            work.release()
-                        with context_meter.meter("merge"):
-                            work.merge(piece, shards)
-                        del shards
-                return
+                with context_meter.meter("exchange"):
+                    received = self._exchange(start, shards)
             except Aborted:
                 broken = None
             except Failed as failed:
                 broken = repr(failed.__cause__)
+            else:
+                self._send(EXCHANGED, attempt=start["attempt"])
+                del shards
+                work.release()
+                with context_meter.meter("merge"):
+                    work.merge(received)
+                return
 
-    def _arrivals(self, start: dict[str, Any], pieces: list[ExchangePiece]) -> Generator[list[Run], None, None]:
-        """The shards of piece after piece, from each member."""
+    def _exchange(self, start: dict[str, Any], shards: Shards) -> list[Run]:
+        """Exchange the shards of an attempt."""
         try:
             self._communicator = self.plugin.communicator(self.spec.token, self.spec.rank, start)
             if not self._mailbox.empty():  # the message came before there was a communicator to abort
                 raise Aborted
-            last = len(pieces) - 1
-            with closing(self._communicator.exchange(pieces)) as received:
-                del pieces  # so that shards are freed when they have been merged
-                for number, shards in enumerate(received):
-                    if number == last:
-                        self._communicator = None  # the next gang may use it from here on
-                    yield shards
+            return self._communicator.exchange(shards)
         except Aborted:
             raise
         except Exception as error:
             raise Failed from error
         finally:
-            self._communicator = None
+            self._communicator = None  # the next gang may use it from here on
 
     def _wait_for_start(self, summaries: bytes, broken: str | None) -> dict[str, Any]:
         offer = self._maker and self._maker.offer()

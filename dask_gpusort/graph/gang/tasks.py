@@ -22,54 +22,9 @@ from ..sort.finish import Finish, GroupRef
 from ..sort.local import LocalSort, RunSource, chunk_arrays
 from ..sort.scan import Bounds, fingerprint
 from ..tasks import Tasks
-from .communicator import ExchangePiece
+from .communicator import Shards
 from .coordinator import DIGEST_BYTES
 from .member import GangSpec, Start, enlist
-
-
-class Outputs:
-    """Allocate once the part of each output array that a member makes, and merge its groups into it."""
-
-    # A group is merged with the unresolved keys at its ends, which belong to its neighbours. So a merge writes over
-    # both ends of its group: the end of the group before it is restored, and the next group overwrites the other end:
-    #
-    #     group g     ------------------|xx
-    #     group g + 1                 xx|-----------------|xx
-    #                                 ^ saved before the merge
-
-    def __init__(self, plan: Plan, finish: Finish, bounds: Bounds, groups: range):
-        self.plan, self.finish, self.bounds, self.groups = plan, finish, bounds, groups
-        self.arrays: tuple[Any, ...] = ()
-        self._memory: tuple[Any, ...] = ()
-        self._front = max((-self._span(group)[0] for group in groups), default=0)
-
-    def _span(self, group: int) -> tuple[int, int]:
-        """Where the keys that a group receives begin and end in the outputs; the first ones before them if negative."""
-        start = int(self.bounds.ranks[group] - self.bounds.ranks[self.groups.start]) - self.bounds.kept(group).start
-        return start, start + int(self.bounds.lengths(group).sum())
-
-    def add(self, group: int, shards: list[Run]) -> None:
-        """Merge a group from the shards of all members; groups come in their order."""
-        kept, pieces = self.bounds.kept(group), pieces_in_order(shards, self.bounds, group, self.plan)
-        with ops_for(shards[0].keys).exclusive():
-            if len(self.groups) == 1:
-                self.arrays = self.finish(pieces, kept)
-                return
-            self._allocate(pieces[0][1])
-            start, stop = (self._front + end for end in self._span(group))
-            memory = tuple(array[start:stop] for array in self._memory)
-            saved = [array[: kept.start].copy() for array in memory]
-            self.finish(pieces, kept, memory)
-            for array, end in zip(memory, saved, strict=True):
-                array[: kept.start] = end
-
-    def _allocate(self, like: Run) -> None:
-        if self._memory:
-            return
-        stop = max(self._span(group)[1] for group in self.groups)
-        length = int(self.bounds.ranks[self.groups.stop] - self.bounds.ranks[self.groups.start])
-        self._memory = self.finish.allocate(like, self._front + stop)
-        self.arrays = tuple(array[self._front : self._front + length] for array in self._memory)
 
 
 class GangTask(MarkedTask):
@@ -124,7 +79,7 @@ def member_outputs(tasks: Tasks, plan: Plan, all_wanted: bool) -> tuple[list[Gro
     # members cannot run without each other.
     ranks = range(len(plan.sources))
     joined = [tasks.ref("sort-joined", rank) for rank in ranks]
-    alone = all_wanted and all(plan.member_chunks)
+    alone = all_wanted and plan.all_have_chunks
     behind = List(*(() if alone else joined))
     outputs: list[GroupRef] = [Task(None, take_outputs, tasks.ref("sort-gang", rank), behind) for rank in ranks]
     return outputs, joined[0]
@@ -158,10 +113,9 @@ def sort_in_gang(
     on_devices = library_of(work.bundle.runs[0].keys) == "cupy"
     with enlist(spec, on_devices, time.monotonic() - begin) as member:
         member.exchange(take_summaries(work.bundle), work)
-    if work.outputs.arrays:
-        with context_meter.meter("merge"):
-            complete(work.outputs.arrays[0])
-    return work.outputs.arrays, None if plan.known else work.bounds
+    with context_meter.meter("merge"):
+        complete(work.arrays[0])
+    return work.arrays, None if plan.known else work.bounds
 
 
 def sort_as_chunk(*arguments: Any) -> Any:
@@ -174,46 +128,33 @@ class SortWork:
     """Work on a member's sorted bundle (see `member.Work`)."""
 
     bounds: Bounds  # known after `cut`, and the same in all members
-    outputs: Outputs  # new for each attempt
+    arrays: tuple[Any, ...]  # the member's part of each output, once merged
 
     def __init__(self, bundle: Bundle, rank: int, plan: Plan, finish: Finish):
         # The bundle is kept until all shards have arrived, because an exchange may be repeated.
-        self.bundle, self.plan, self.finish = bundle, plan, finish
-        self.groups = plan.member_groups
-        self.own = self.groups[rank]
+        self.bundle, self.rank, self.plan, self.finish = bundle, rank, plan, finish
 
     def digest(self) -> bytes:
         """Checksum of the summaries. Pickles of equal Python objects may differ, so it is not that of a pickle."""
         return zlib.crc32(np.array(list(map(fingerprint, self.bundle.summaries))).tobytes()).to_bytes(DIGEST_BYTES)
 
-    def cut(self, start: Start) -> list[ExchangePiece]:
-        """The shards for one group of each member after the other, and how many keys each sends."""
+    def cut(self, start: Start) -> Shards:
+        """Cut the shard for the group of each member, and count the keys that each sends."""
+        plan = self.plan
         for rank in start.changed:
-            raise changed_run(self.plan.runs[self.plan.sources[rank][0]], self.plan.order)
-        self.bounds = scan(start.summaries, self.plan)
-        self.outputs = Outputs(self.plan, self.finish, self.bounds, self.own)
-        pieces = [self._cut_piece(piece) for piece in range(max(map(len, self.groups)))]
-        complete(pieces[0].shards[0].keys)
-        return pieces
-
-    def _cut_piece(self, piece: int) -> ExchangePiece:
-        """For members with fewer groups than others, some shards are empty."""
-        shards = [
-            take_shard(self.bundle, self.bounds, groups[piece], copy=False)
-            if piece < len(groups)
-            else self.bundle.runs[0][:0]
-            for groups in self.groups
-        ]
-        if piece >= len(self.own):
-            return ExchangePiece(shards, [0] * len(shards))
-        lengths = self.bounds.lengths(self.own[piece])
-        return ExchangePiece(shards, [int(lengths[list(numbers)].sum()) for numbers in self.plan.sources])
-
-    def merge(self, piece: int, shards: list[Run]) -> None:
-        """Merge a group, if there is one."""
-        if piece < len(self.own):
-            self.outputs.add(self.own[piece], shards)
+            raise changed_run(plan.runs[plan.sources[rank][0]], plan.order)
+        self.bounds = scan(start.summaries, plan)
+        sent = [take_shard(self.bundle, self.bounds, group, copy=False) for group in range(len(plan.sources))]
+        complete(sent[0].keys)
+        lengths = self.bounds.lengths(self.rank)
+        return Shards(sent, [int(lengths[list(numbers)].sum()) for numbers in plan.sources])
 
     def release(self) -> None:
         """Free the bundle, except what others still fetch."""
         del self.bundle
+
+    def merge(self, shards: list[Run]) -> None:
+        """Merge the member's group."""
+        pieces = pieces_in_order(shards, self.bounds, self.rank, self.plan)
+        with ops_for(shards[0].keys).exclusive():
+            self.arrays = self.finish(pieces, self.bounds.kept(self.rank))

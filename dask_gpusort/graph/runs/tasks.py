@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -104,14 +104,7 @@ def merge_group(kept: ListedRuns, group: int, finish: Finish) -> tuple[Any, ...]
     bounds = [(int(first[number]), int(last[number])) for number in numbers]
     runs = take_slices([kept.handles[number] for number in numbers], bounds)
     pieces: list[Piece] = [(int(kept.starts[number]), run) for number, run in zip(numbers, runs, strict=True)]
-    return finish(pieces, own, _memory_for(runs, finish))
-
-
-def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
-    """The memory of the slices, if they are neighbours there and keys alone, which are sorted where they are."""
-    keys, order = Run.concat(runs, copy=None).keys, finish.order
-    alone = finish.with_keys and not runs[0].values
-    return (keys.view(order.dtype),) if alone and order.coded and keys.dtype.itemsize == order.dtype.itemsize else ()
+    return finish(pieces, own)
 
 
 def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from ...chunk import complete, library_of, ops_for
 from ...chunk.run import Run
 from ...order import Order
@@ -32,43 +30,19 @@ class Finish:
     with_positions: bool  # whether the last value is a position in its chunk, to be made global
     staged: bool = False  # whether pieces of the host are merged on a GPU
 
-    def __call__(self, pieces: Sequence[Piece], kept: slice, memory: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    def __call__(self, pieces: Sequence[Piece], kept: slice) -> tuple[Any, ...]:
         """Merge the pieces of a group, in chunk order, into keys if wanted, then values; positions are global.
 
         The pieces may be overwritten; the result is their range `kept`, because the ends belong to the neighbours.
         """
-        # `memory` has arrays as from `allocate`, as long as all pieces together, or nothing. With it the result is
-        # their range `kept`, and what is before and behind it may be overwritten.
-        found = self._on_device(pieces, kept) if self.staged else self._merge(pieces, kept, memory)
-        if not memory:
-            return found
-        for array, whole in zip(found, memory, strict=True):
-            ops_for(array).paste(array, whole[kept])
-        return tuple(whole[kept] for whole in memory)
-
-    def allocate(self, like: Run, length: int) -> tuple[Any, ...]:
-        """Uninitialized arrays for a result of some length, from pieces like a given one."""
-        values = [(value.dtype, value.shape[1:]) for value in like.values]
-        if self.with_positions:
-            values[-1] = (np.dtype(np.int64), ())
-        kinds = [(self.order.dtype, ())] * self.with_keys + values
-        return tuple(ops_for(like.keys).empty(dtype, (length, *row)) for dtype, row in kinds)
-
-    def _merge(self, pieces: Sequence[Piece], kept: slice, memory: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The result, perhaps in the range `kept` of `memory`."""
+        if self.staged:
+            return self._on_device(pieces, kept)
         runs = with_global_positions(pieces) if self.with_positions else [run for _, run in pieces]
         ops = ops_for(runs[0].keys)
-        merged = ops.merge(runs, self.order, self._memory_of_runs(memory))
+        merged = ops.merge(runs, self.order)
         if kept != slice(0, len(merged)):
             merged = merged[kept]
         return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
-
-    def _memory_of_runs(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
-        """View the memory of the keys as codes, None where keys have no code; the memory of values is as it was."""
-        if not self.with_keys:
-            return (None, *memory) if memory else ()
-        codes = [keys.view(self.order.transit_dtype) if self.order.coded else None for keys in memory[:1]]
-        return (*codes, *memory[1:])
 
     def _on_device(self, pieces: Sequence[Piece], kept: slice) -> tuple[Any, ...]:
         starts, runs = zip(*pieces, strict=True)

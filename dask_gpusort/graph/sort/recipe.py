@@ -183,12 +183,11 @@ class SortRecipe(ArrayRecipe):
 
     def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         tasks = self._of_members(Tasks(self.token), name, which, len(chunks) - 1, all_wanted=True)
-        if self._one_output and self.plan.members_are_chunks:
+        if self._one_output and self.plan.groups_are_chunks:
             return self._gang.member_chunks(tasks, *self._member)
         return tasks
 
     def _of_members(self, tasks: Tasks, name: str, which: int, extra: int, all_wanted: bool) -> Tasks:
         members, cuts = self._gang.member_outputs(tasks, self.plan, all_wanted)
-        made = [(own.start, own.stop, 0, 1) for own in self.plan.member_chunks]
-        output_chunks(tasks, name, self.plan, made, members, cuts, which, extra)
+        output_chunks(tasks, name, self.plan, self.plan.groups, members, cuts, which, extra)
         return tasks

@@ -173,7 +173,8 @@ def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
     # Where a size is unknown, each chunk is a run, and each output chunk has the size of one.
     chunks = sizes if math.isnan(sum(plan.chunks)) else np.array(plan.chunks, np.int64)
     starts = table.exclusive_scan(chunks)
-    ranks = [starts[first] + chunks[first] * part // parts for first, _, part, parts in plan.groups[1:] if parts]
+    parts = ((starts[first], chunks[first] * part // count if part else 0) for first, _, part, count in plan.groups[1:])
+    ranks = [start + before for start, before in parts]
     return np.array(ranks, np.int64)
 
 

@@ -63,10 +63,9 @@ FUNCTIONS: dict[str, Callable[[Any, Any], list[Any]]] = {
 }
 
 
-def check(function: Callable[[Any, Any], list[Any]], hosts: Any, devices: Any, groups: int | None = None) -> None:
+def check(function: Callable[[Any, Any], list[Any]], hosts: Any, devices: Any) -> None:
     """The gang gives the bits of NumPy chunks."""
-    with dask.config.set({"gpusort.groups": groups} if groups else {}):
-        got = fetched(*function(*devices))
+    got = fetched(*function(*devices))
     with dask.config.set(scheduler="threads"):
         wanted = dask.compute(*function(*(da.from_array(host, chunks=-1) for host in hosts)))
     for one, other in zip(got, wanted, strict=True):
@@ -246,40 +245,6 @@ def test_distributions(client: Any, keys: str) -> None:
     ordered, positions = fetched(dask_gpusort.sort(device), dask_gpusort.argsort(device))
     np.testing.assert_array_equal(ordered, np.sort(host))
     np.testing.assert_array_equal(positions, np.argsort(host, kind="stable"))
-
-
-@pytest.mark.parametrize("pieces", [2, 3, 8])
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_pieces(client: Any, function: str, pieces: int) -> None:
-    hosts = sample("f4", SIZE), np.arange(SIZE)
-    devices = [held(host, SIZE // 5 + 1) for host in hosts]
-    check(FUNCTIONS[function], hosts, devices, pieces * len(gangs.addresses(client)))
-
-
-def kill_behind_a_piece() -> None:
-    """On a worker: be killed when the second piece has arrived."""
-    owner = import_module("dask_gpusort.chunk.cupy_nccl").NcclCommunicator
-    original = owner.exchange
-
-    def exchange(self: Any, *arguments: Any) -> Iterator[Any]:
-        for number, received in enumerate(original(self, *arguments)):
-            if number == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield received
-
-    owner.exchange = exchange
-
-
-def test_a_worker_killed_between_two_pieces() -> None:
-    host = sample("u4", 8_000_003)
-    with (
-        used_cluster(2, "ucx") as client,
-        dask.config.set({"gpusort.groups": 8}),
-    ):
-        ordered = dask_gpusort.sort(on_gpus(host, len(host) // 2 + 1), exchange="gang")
-        client.run(kill_behind_a_piece, workers=[min(gangs.addresses(client))])
-        (got,) = fetched(ordered)
-        np.testing.assert_array_equal(got, np.sort(host))
 
 
 def test_a_part_of_the_output_and_unknown_sizes(client: Any) -> None:
