@@ -74,6 +74,14 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
+@pytest.mark.parametrize("chunks", [300, 2000])
+def test_sorted_halves_of_strings(chunks):
+    """NumPy's unstable sort of them ends the process."""
+    names = [f"{number:09d}" for number in (*range(0, 2000, 2), *range(1, 2000, 2))]
+    x = da.from_array(np.array(names, StringDType()), chunks=chunks)
+    assert computed(dask_gpusort.sort(x)).tolist() == sorted(names)
+
+
 @pytest.mark.parametrize("missing", [np.nan, UNKNOWN, np.datetime64("NaT")], ids=["nan", "unknown", "nat"])
 @pytest.mark.parametrize("chunks", [2, 5])
 def test_missing_strings_are_last_in_both_directions(missing, chunks):
