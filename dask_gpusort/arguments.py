@@ -38,8 +38,8 @@ def checked_options(
         for name, value in {"key": key, "order": order, "descending": descending}.items():
             if value:
                 raise ValueError(f"less cannot be combined with {name}: put it into the comparison")
-    _check_choice("method", method, _METHODS)
-    _check_choice("exchange", exchange, EXCHANGES)
+    check_choice("method", method, _METHODS)
+    check_choice("exchange", exchange, EXCHANGES)
     if not (order is None or isinstance(order, (str, list, tuple))):
         raise ValueError(f"unsupported order value: {order!r}: give the name of a field, or a list of names")
     fields = None if order is None else (order,) if isinstance(order, str) else tuple(order)
@@ -53,7 +53,8 @@ def on_device(options: Options, device: Any) -> Options:
     return replace(options, device=setting("device") if device is None else device)
 
 
-def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuse all but some strings."""
     if not (isinstance(value, str) and value in allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))} (got {value!r})")
 
@@ -144,14 +145,14 @@ def check_weighted_method(method: str) -> None:
 
 def checked_strategy(strategy: str) -> str:
     """Check the strategy of an order statistic."""
-    _check_choice("strategy", strategy, ("auto", *STRATEGIES))
+    check_choice("strategy", strategy, ("auto", *STRATEGIES))
     return strategy
 
 
 def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
     """Check how keys are ranked."""
-    _check_choice("method", method, METHODS)
-    _check_choice("nan_policy", nan_policy, NAN_POLICIES)
+    check_choice("method", method, METHODS)
+    check_choice("nan_policy", nan_policy, NAN_POLICIES)
     return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
 
 
@@ -223,7 +224,7 @@ def checked_side(side: Any) -> Any:
     """Check the side of a search."""
     if not isinstance(side, str):
         raise TypeError(f"search side must be str, not {type(side).__name__}")
-    _check_choice("search side", side, ("left", "right"))
+    check_choice("search side", side, ("left", "right"))
     return side
 
 

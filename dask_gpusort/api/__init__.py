@@ -56,6 +56,7 @@ __all__ = [
     "sort_by_key",
     "take",
     "take_along_axis",
+    "top_k",
     "topk",
     "union1d",
     "unique",

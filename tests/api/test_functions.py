@@ -220,6 +220,20 @@ def topk(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([array, values], call, [*(np.take_along_axis(one, first, axis) for one in (array, values)), first])
 
 
+def top_k(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis = make(draw, shape), draw(st.integers(-len(shape), len(shape) - 1))
+    k, mode = draw(st.integers(0, shape[axis])), draw(st.sampled_from(["largest", "smallest"]))
+    first = oracle.argsort(array, axis, descending=mode == "largest").take(range(k), axis=axis)
+
+    def call(x: Any) -> Any:
+        found = dask_gpusort.top_k(x, k, axis=axis, mode=mode)
+        assert found.values.shape == found.indices.shape == first.shape
+        assert found == (found.values, found.indices)
+        return found
+
+    return Case([array], call, [np.take_along_axis(array, first, axis), first])
+
+
 #: Dtypes whose keys at ranks are searched by samples.
 SEARCHED = [np.dtype(name) for name in ("?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "M8[ns]", "m8[s]")]
 if not da.array_expr_enabled():
@@ -494,6 +508,7 @@ FUNCTIONS = {
     "sort_by_key": Function(sort_by_key, aligned=True, chunks=True),
     "sort_by_keys": Function(sort_by_keys, aligned=True, chunks=True),
     "topk": Function(topk, aligned=True),
+    "top_k": Function(top_k, unknown=False),
     "partition": Function(partition, unknown=False),
     "rank": Function(rank),
     "unique": Function(unique),

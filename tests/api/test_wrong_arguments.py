@@ -88,7 +88,10 @@ WRONG = {
         Wrong(Fraction(1, 2), TypeError, "no quantiles of float64 .*: give q as floats"),
         Wrong(np.zeros((1, 1, 1)), ValueError, "q must be a scalar or 1d, not an array of 3 dimensions"),
     ],
-    "k": [Wrong(wrong, TypeError, "k must be an integer, not") for wrong in (2.5, "3", None)],
+    "k": [
+        *(Wrong(wrong, TypeError, "k must be an integer, not") for wrong in (2.5, "3", None)),
+        *(Wrong(w, ValueError, f"k must be from 0 to 3, .*got {w}", lambda name: name == "top_k") for w in (-1, 4)),
+    ],
     "kth": [
         Wrong([[1, 2]], ValueError, "kth must be .*array of 2 dimensions"),
         Wrong(1.5, TypeError, "Partition index must be integer: kth is 1.5"),
@@ -377,7 +380,7 @@ def call(name: str, given: dict[str, Any]) -> Any:
     for parameter, has in inspect.signature(FUNCTIONS[name]).parameters.items():
         if has.kind is inspect.Parameter.VAR_POSITIONAL:
             positional += given.pop(parameter, ())
-        elif parameter in given and has.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        elif parameter in given and has.kind is not inspect.Parameter.KEYWORD_ONLY:
             positional.append(given.pop(parameter))
         elif has.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and has.default is not inspect.Parameter.empty:
             positional.append(has.default)
@@ -508,18 +511,18 @@ def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> Non
     if name in (OF_ANY_SIZES if axis is not None else (*STATISTICS, "unique", "explain_unique")):
         call(name, given)
     else:
-        refused(name, given, ValueError, r"^(a|arr|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
 
 
 #: Functions that need the length of an array of one dimension.
-OF_KNOWN_LENGTH = ("partition", "argpartition", *having("indices"))
+OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", *having("indices"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_unknown_sizes_in_one_dimension(name: str) -> None:
     given = arguments_of(name, UNKNOWN)
     if name in OF_KNOWN_LENGTH:
-        refused(name, given, ValueError, r"^(a|arr|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
     else:
         call(name, given)
 
