@@ -81,6 +81,21 @@ def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
         raise TypeError(f"{name} must be {instead}, not {value!r}") from error
 
 
+def checked_size(name: str, value: Any, instead: str = "an integer") -> int:
+    """Convert an integer that is not negative, and refuse others."""
+    size = checked_integer(name, value, instead)
+    if size < 0:
+        raise ValueError(f"{name} must be at least 0 (got {size})")
+    return size
+
+
+def checked_seed(seed: Any) -> int:
+    """Check a seed, or draw one."""
+    if seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    return checked_size("seed", seed, "an integer or None")
+
+
 def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool = False, where: str = "") -> int:
     """Count the axis from the first dimension."""
     # `flattens` and `several` say whether the function also takes None, or a tuple of axes, and `where` of which

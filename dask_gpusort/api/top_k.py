@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..arguments import check_choice, checked_axis, checked_integer
-from ..array_arguments import checked_array
+from ..array_arguments import checked_array, known_size
 from ..graph.select.top import select_top
 
 
@@ -71,9 +70,7 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, mode: str = "largest") -> TopKRe
     array = checked_array(x, "x")
     count, axis = checked_integer("k", k), checked_axis(axis, array.ndim)
     check_choice("mode", mode, ("largest", "smallest"))
-    size = array.shape[axis]
-    if math.isnan(size):
-        raise ValueError(f"x has an unknown size along axis {axis}: call x.compute_chunk_sizes() first, or use topk")
+    size = known_size(array, axis, "x")
     if not 0 <= count <= size:
         raise ValueError(f"k must be from 0 to {size}, the size of axis {axis} (got {count})")
     return TopKResult(*select_top(array, (), count if mode == "largest" else -count, axis, None))

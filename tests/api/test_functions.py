@@ -499,6 +499,21 @@ def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([array, weights], call, [quantiles_of_weights(name, array, q, axis, weights, **options)], None, same)
 
 
+def shuffle(draw: Any, shape: tuple[int, ...]) -> Case:
+    axis, seed = draw(st.integers(0, len(shape) - 1)), draw(st.integers(0, 1 << 70))
+    other = tuple(size if dim == axis else draw(st.integers(0, 3)) for dim, size in enumerate((*shape, 2)))
+    arrays = [make(draw, shape), make(draw, other)]
+    keys = np.random.Philox(np.random.SeedSequence(seed)).random_raw(shape[axis])
+    order = np.argsort(keys, kind="stable")
+
+    def call(*given: Any) -> Any:
+        found = dask_gpusort.shuffle(*given, axis=axis, seed=seed)
+        assert [one.chunks for one in found] == [one.chunks for one in given]
+        return *found, dask_gpusort.permutation(shape[axis], (given[1].chunks[axis],), seed)
+
+    return Case(arrays, call, [*(one.take(order, axis) for one in arrays), order])
+
+
 FUNCTIONS = {
     "sort": Function(sort, chunks=True),
     "argsort": Function(argsort, chunks=True),
@@ -522,6 +537,7 @@ FUNCTIONS = {
     "isin": Function(isin),
     "take": Function(take, unknown=False, exchanges=at.exchanges),
     "take_along_axis": Function(take_along_axis, several=False, unknown=False, exchanges=at.exchanges),
+    "shuffle": Function(shuffle, unknown=False, exchanges=at.exchanges),
     "put_along_axis": Function(put_along_axis, several=False, unknown=False, exchanges=at.exchanges),
     "merge_sorted": Function(merge_sorted, several=False, chunks=True),
     "is_sorted": Function(is_sorted),
