@@ -38,8 +38,8 @@ def checked_options(
         for name, value in {"key": key, "order": order, "descending": descending}.items():
             if value:
                 raise ValueError(f"less cannot be combined with {name}: put it into the comparison")
-    _check_choice("method", method, _METHODS)
-    _check_choice("exchange", exchange, EXCHANGES)
+    check_choice("method", method, _METHODS)
+    check_choice("exchange", exchange, EXCHANGES)
     if not (order is None or isinstance(order, (str, list, tuple))):
         raise ValueError(f"unsupported order value: {order!r}: give the name of a field, or a list of names")
     fields = None if order is None else (order,) if isinstance(order, str) else tuple(order)
@@ -53,7 +53,8 @@ def on_device(options: Options, device: Any) -> Options:
     return replace(options, device=setting("device") if device is None else device)
 
 
-def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuse all but some strings."""
     if not (isinstance(value, str) and value in allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))} (got {value!r})")
 
@@ -78,6 +79,21 @@ def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
         return operator.index(value)
     except TypeError as error:
         raise TypeError(f"{name} must be {instead}, not {value!r}") from error
+
+
+def checked_size(name: str, value: Any, instead: str = "an integer") -> int:
+    """Convert an integer that is not negative, and refuse others."""
+    size = checked_integer(name, value, instead)
+    if size < 0:
+        raise ValueError(f"{name} must be at least 0 (got {size})")
+    return size
+
+
+def checked_seed(seed: Any) -> int:
+    """Check a seed, or draw one."""
+    if seed is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    return checked_size("seed", seed, "an integer or None")
 
 
 def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool = False, where: str = "") -> int:
@@ -144,14 +160,14 @@ def check_weighted_method(method: str) -> None:
 
 def checked_strategy(strategy: str) -> str:
     """Check the strategy of an order statistic."""
-    _check_choice("strategy", strategy, ("auto", *STRATEGIES))
+    check_choice("strategy", strategy, ("auto", *STRATEGIES))
     return strategy
 
 
 def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
     """Check how keys are ranked."""
-    _check_choice("method", method, METHODS)
-    _check_choice("nan_policy", nan_policy, NAN_POLICIES)
+    check_choice("method", method, METHODS)
+    check_choice("nan_policy", nan_policy, NAN_POLICIES)
     return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
 
 
@@ -223,7 +239,7 @@ def checked_side(side: Any) -> Any:
     """Check the side of a search."""
     if not isinstance(side, str):
         raise TypeError(f"search side must be str, not {type(side).__name__}")
-    _check_choice("search side", side, ("left", "right"))
+    check_choice("search side", side, ("left", "right"))
     return side
 
 

@@ -111,6 +111,14 @@ def check_known_axis(array: Any, axis: int, name: str) -> None:
         )
 
 
+def known_size(array: Any, axis: int, name: str) -> int:
+    """The size of an axis, which must be known."""
+    size = array.shape[axis]
+    if math.isnan(size):
+        raise ValueError(f"{name} has an unknown size along axis {axis}: call {name}.compute_chunk_sizes() first")
+    return int(size)
+
+
 def checked_sides(first: Any, second: Any, names: tuple[str, str], scalars: Sequence[str] = ()) -> tuple[Any, Any]:
     """Make two arguments whose elements are compared Dask arrays of one library.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none, is_scalar_row
-from ..array_arguments import check_known_axis, checked_array
+from ..arguments import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
+from ..array_arguments import check_known_axis, checked_array, known_size
 from ..graph.explain import explained
 from ..graph.inputs import shaped_as
+from ..graph.positions.shuffle import build_permutation, build_shuffle
 from ..graph.positions.take_and_put import build_put_along, build_take, build_take_along, take_known
 from ..index_arguments import (
     along_axis,
@@ -18,6 +19,103 @@ from ..index_arguments import (
     checked_values,
     indices_in_memory,
 )
+
+
+def permutation(n: int, chunks: Any = "auto", seed: int | None = None) -> Any:
+    """The positions from 0 to ``n - 1`` in a random order, lazily.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    chunks : int, tuple or str, default "auto"
+        Chunks of the result, as for `dask.array.arange`. They do not change its elements.
+    seed : int, optional
+        At least 0. With the same seed and `n` the order is the same; None draws a seed in the call.
+
+    Returns
+    -------
+    dask array of int64
+        Shape (n,), of NumPy chunks.
+
+    Raises
+    ------
+    TypeError
+        If `n` or `seed` is no integer.
+    ValueError
+        If `n` or `seed` is negative, or `chunks` do not fit.
+
+    See Also
+    --------
+    shuffle : arrays in this order
+
+    Notes
+    -----
+    It is the stable order of the first `n` outputs of `numpy.random.Philox`, of 64 bits, with this seed.
+
+    Examples
+    --------
+    >>> import dask_gpusort
+    >>> order = dask_gpusort.permutation(6, chunks=2, seed=0)
+    >>> sorted(order.compute().tolist())
+    [0, 1, 2, 3, 4, 5]
+    """
+    size = checked_size("n", n)
+    return build_permutation(size, chunks, checked_seed(seed))
+
+
+def shuffle(x: Any, *companions: Any, axis: int = 0, seed: int | None = None) -> Any:
+    """A Dask array, and others, with their slices along an axis in one random order, lazily.
+
+    Parameters
+    ----------
+    x : dask array
+        NumPy or CuPy chunks, any number of them, of known sizes along the axis.
+    *companions : dask arrays
+        Of the same size along the axis; other dimensions, chunks and libraries may differ.
+    axis : int, default 0
+        Axis along which to shuffle all of them.
+    seed : int, optional
+        At least 0. With the same seed the order is the same, for any chunks, schedulers and libraries; None draws a
+        seed in the call.
+
+    Returns
+    -------
+    dask array, or tuple of dask arrays
+        The shuffled array; with companions a tuple of it and these. Each has the chunks of its input.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        If the axis is out of bounds of an array.
+    TypeError
+        If `axis` or `seed` is no integer.
+    ValueError
+        If sizes along the axis differ or are unknown, or if `seed` is negative.
+
+    See Also
+    --------
+    permutation : the order: ``take(x, permutation(n, seed=seed), axis)`` has the same elements
+    take : how slices move, and what that takes of memory
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.arange(6, chunks=2)
+    >>> both = dask_gpusort.shuffle(x, x + 10, seed=0)
+    >>> (both[1] - both[0]).compute()
+    array([10, 10, 10, 10, 10, 10])
+    """
+    names = ["x", *(f"companions {number}" for number in range(len(companions)))]
+    arrays = [checked_array(one, name) for one, name in zip((x, *companions), names, strict=True)]
+    axes = [checked_axis(axis, array.ndim) for array in arrays]
+    sizes = [known_size(*one) for one in zip(arrays, axes, names, strict=True)]
+    for name, size in zip(names, sizes, strict=True):
+        if size != sizes[0]:
+            raise ValueError(f"{name} has {size} slices along axis {axis}, x has {sizes[0]}: give arrays of one size")
+    found = build_shuffle(arrays, axes, checked_seed(seed))
+    return tuple(found) if companions else found[0]
 
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:

@@ -3,11 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..arguments import checked_axis, checked_integer
-from ..array_arguments import checked_array
+from ..arguments import check_choice, checked_axis, checked_integer
+from ..array_arguments import checked_array, known_size
 from ..graph.select.top import select_top
+
+
+class TopKResult(NamedTuple):
+    """The result of `top_k`, by name or in this order."""
+
+    values: Any
+    indices: Any
+
+
+def top_k(x: Any, k: int, /, *, axis: int = -1, mode: str = "largest") -> TopKResult:
+    """The `k` largest or smallest keys along an axis of a Dask array, and their positions, lazily.
+
+    The signature is that of the draft of the array API standard.
+
+    Parameters
+    ----------
+    x : dask array
+        NumPy or CuPy chunks, any number of them, of known size along the axis, and of any dtype that `sort` takes.
+    k : int
+        How many, from 0 to the size of the axis.
+    axis : int, default -1
+        Axis along which to select.
+    mode : {"largest", "smallest"}
+        Which keys: the largest, largest first, or the smallest, smallest first.
+
+    Returns
+    -------
+    TopKResult
+        ``values`` and ``indices`` (int64), Dask arrays of the shape of `x`, but of `k` elements along the axis, in one
+        chunk. Of equal keys those at the smallest positions are selected, in ascending order of these. Computed
+        together they are selected once.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        If the axis is out of bounds, or the array has no dimension.
+    ValueError
+        If `k` is negative or greater than the size of the axis, if that is unknown, or if `mode` is unknown.
+    TypeError
+        If `k` or `axis` is no integer, or the chunks cannot be sorted.
+
+    See Also
+    --------
+    topk : the keys alone, with companions; takes axes of unknown sizes
+
+    Notes
+    -----
+    NaN and NaT are last in both modes, as in `sort` and `topk`: they are selected only if there are fewer than `k`
+    other keys. ``torch.topk`` counts NaN as the largest.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([5, 1, 5, 6], chunks=2)
+    >>> values, indices = dask_gpusort.top_k(x, 2)
+    >>> values.compute(), indices.compute()
+    (array([6, 5]), array([3, 0]))
+    """
+    array = checked_array(x, "x")
+    count, axis = checked_integer("k", k), checked_axis(axis, array.ndim)
+    check_choice("mode", mode, ("largest", "smallest"))
+    size = known_size(array, axis, "x")
+    if not 0 <= count <= size:
+        raise ValueError(f"k must be from 0 to {size}, the size of axis {axis} (got {count})")
+    return TopKResult(*select_top(array, (), count if mode == "largest" else -count, axis, None))
 
 
 def topk(a: Any, k: int, axis: int = -1, *, values: Sequence[Any] = (), split_every: int | None = None) -> Any:

@@ -220,6 +220,20 @@ def topk(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([array, values], call, [*(np.take_along_axis(one, first, axis) for one in (array, values)), first])
 
 
+def top_k(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis = make(draw, shape), draw(st.integers(-len(shape), len(shape) - 1))
+    k, mode = draw(st.integers(0, shape[axis])), draw(st.sampled_from(["largest", "smallest"]))
+    first = oracle.argsort(array, axis, descending=mode == "largest").take(range(k), axis=axis)
+
+    def call(x: Any) -> Any:
+        found = dask_gpusort.top_k(x, k, axis=axis, mode=mode)
+        assert found.values.shape == found.indices.shape == first.shape
+        assert found == (found.values, found.indices)
+        return found
+
+    return Case([array], call, [np.take_along_axis(array, first, axis), first])
+
+
 #: Dtypes whose keys at ranks are searched by samples.
 SEARCHED = [np.dtype(name) for name in ("?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "M8[ns]", "m8[s]")]
 if not da.array_expr_enabled():
@@ -485,6 +499,21 @@ def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([array, weights], call, [quantiles_of_weights(name, array, q, axis, weights, **options)], None, same)
 
 
+def shuffle(draw: Any, shape: tuple[int, ...]) -> Case:
+    axis, seed = draw(st.integers(0, len(shape) - 1)), draw(st.integers(0, 1 << 70))
+    other = tuple(size if dim == axis else draw(st.integers(0, 3)) for dim, size in enumerate((*shape, 2)))
+    arrays = [make(draw, shape), make(draw, other)]
+    keys = np.random.Philox(np.random.SeedSequence(seed)).random_raw(shape[axis])
+    order = np.argsort(keys, kind="stable")
+
+    def call(*given: Any) -> Any:
+        found = dask_gpusort.shuffle(*given, axis=axis, seed=seed)
+        assert [one.chunks for one in found] == [one.chunks for one in given]
+        return *found, dask_gpusort.permutation(shape[axis], (given[1].chunks[axis],), seed)
+
+    return Case(arrays, call, [*(one.take(order, axis) for one in arrays), order])
+
+
 FUNCTIONS = {
     "sort": Function(sort, chunks=True),
     "argsort": Function(argsort, chunks=True),
@@ -494,6 +523,7 @@ FUNCTIONS = {
     "sort_by_key": Function(sort_by_key, aligned=True, chunks=True),
     "sort_by_keys": Function(sort_by_keys, aligned=True, chunks=True),
     "topk": Function(topk, aligned=True),
+    "top_k": Function(top_k, unknown=False),
     "partition": Function(partition, unknown=False),
     "rank": Function(rank),
     "unique": Function(unique),
@@ -507,6 +537,7 @@ FUNCTIONS = {
     "isin": Function(isin),
     "take": Function(take, unknown=False, exchanges=at.exchanges),
     "take_along_axis": Function(take_along_axis, several=False, unknown=False, exchanges=at.exchanges),
+    "shuffle": Function(shuffle, unknown=False, exchanges=at.exchanges),
     "put_along_axis": Function(put_along_axis, several=False, unknown=False, exchanges=at.exchanges),
     "merge_sorted": Function(merge_sorted, several=False, chunks=True),
     "is_sorted": Function(is_sorted),

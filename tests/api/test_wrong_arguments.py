@@ -24,13 +24,13 @@ import dask_gpusort
 
 AxisError = np.exceptions.AxisError
 #: Public functions that take no arrays.
-OTHERS = {"cluster", "register", "unregister", "warm_up"}
+OTHERS = {"cluster", "permutation", "register", "unregister", "warm_up"}
 FUNCTIONS = {name: getattr(dask_gpusort, name) for name in dask_gpusort.__all__ if name not in OTHERS}
 PARAMETERS = {name: list(inspect.signature(function).parameters) for name, function in FUNCTIONS.items()}
 STATISTICS = [name for name in FUNCTIONS if "out" in PARAMETERS[name] or name == "explain_quantile"]
 ARRAYS = {
     *("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"),
-    *("keys", "arrays", "values", "weights", "sorter"),
+    *("keys", "arrays", "values", "weights", "sorter", "companions"),
 }
 #: Parameters of which any value is true or false, or that choose what is returned.
 FLAGS = {
@@ -88,7 +88,14 @@ WRONG = {
         Wrong(Fraction(1, 2), TypeError, "no quantiles of float64 .*: give q as floats"),
         Wrong(np.zeros((1, 1, 1)), ValueError, "q must be a scalar or 1d, not an array of 3 dimensions"),
     ],
-    "k": [Wrong(wrong, TypeError, "k must be an integer, not") for wrong in (2.5, "3", None)],
+    "k": [
+        *(Wrong(wrong, TypeError, "k must be an integer, not") for wrong in (2.5, "3", None)),
+        *(Wrong(w, ValueError, f"k must be from 0 to 3, .*got {w}", lambda name: name == "top_k") for w in (-1, 4)),
+    ],
+    "seed": [
+        *(Wrong(wrong, TypeError, "seed must be an integer or None, not") for wrong in (2.5, "3", [1])),
+        Wrong(-1, ValueError, "seed must be at least 0"),
+    ],
     "kth": [
         Wrong([[1, 2]], ValueError, "kth must be .*array of 2 dimensions"),
         Wrong(1.5, TypeError, "Partition index must be integer: kth is 1.5"),
@@ -215,6 +222,9 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     (["lexsort"], {"keys": b"ab"}, TypeError, "keys must be an array, not bytes: give"),
     *((["sort"], {"a": one}, ValueError, "^a must be an array, not a sequence of others") for one in RAGGED),
     *((["sort_by_key"], {"values": [one]}, ValueError, "^values 0 must be an array, not a sequence") for one in RAGGED),
+    (["shuffle"], {"companions": (X,)}, ValueError, "companions 0 has 12 slices along axis 0, x has 4"),
+    (["shuffle"], {"companions": (ROWS, UNKNOWN)}, ValueError, f"companions 1 has an unknown size .*{SIZES}"),
+    (["shuffle"], {"array": ROWS, "companions": (X,), "axis": 1}, AxisError, "axis 1 is out of bounds"),
     (["merge_sorted"], {"arrays": ()}, TypeError, "at least one array"),
     (["merge_sorted"], {"arrays": (X, ROWS)}, ValueError, "array 1 has 2 dimensions"),
     (["merge_sorted"], {"arrays": (X.astype("M8[s]"), X.astype("m8[s]"))}, TypeError, "Cannot cast"),
@@ -357,6 +367,7 @@ def arguments_of(name: str, array: Any = ROWS) -> dict[str, Any]:
         **dict.fromkeys(("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"), one),
         "keys": (one, one) if name == "lexsort" else one,
         "arrays": (one,),
+        "companions": (),
         "indices": np.zeros((1,) * array.ndim, np.int64),
         "q": 0.5,
         "k": 2,
@@ -377,7 +388,7 @@ def call(name: str, given: dict[str, Any]) -> Any:
     for parameter, has in inspect.signature(FUNCTIONS[name]).parameters.items():
         if has.kind is inspect.Parameter.VAR_POSITIONAL:
             positional += given.pop(parameter, ())
-        elif parameter in given and has.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        elif parameter in given and has.kind is not inspect.Parameter.KEYWORD_ONLY:
             positional.append(given.pop(parameter))
         elif has.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and has.default is not inspect.Parameter.empty:
             positional.append(has.default)
@@ -464,7 +475,7 @@ def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
     wrong, message = NO_ARRAYS[kind]
     wrong = wrong if kind == "None" or wrong is not None else labelled()[kind]
     given = arguments_of(name)
-    several = parameter in ("keys", "arrays") or (parameter == "values" and name != "put_along_axis")
+    several = parameter in ("keys", "arrays", "companions") or (parameter == "values" and name != "put_along_axis")
     if parameter == "weights":
         given |= INVERTED
     named = {"keys": "key", "arrays": "array"}.get(parameter, parameter) + (" 0" if several else "")
@@ -508,18 +519,18 @@ def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> Non
     if name in (OF_ANY_SIZES if axis is not None else (*STATISTICS, "unique", "explain_unique")):
         call(name, given)
     else:
-        refused(name, given, ValueError, r"^(a|arr|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
 
 
 #: Functions that need the length of an array of one dimension.
-OF_KNOWN_LENGTH = ("partition", "argpartition", *having("indices"))
+OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", "shuffle", *having("indices"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_unknown_sizes_in_one_dimension(name: str) -> None:
     given = arguments_of(name, UNKNOWN)
     if name in OF_KNOWN_LENGTH:
-        refused(name, given, ValueError, r"^(a|arr|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
     else:
         call(name, given)
 
@@ -575,3 +586,18 @@ def test_a_function_of_a_key_that_fails_is_told_why_it_was_called() -> None:
     with pytest.raises(ValueError, match="zero-size") as found:
         dask_gpusort.sort(X, key=np.max)
     assert found.value.__notes__ == ["key was called with an empty chunk, to find the dtype of its result."]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        *(((wrong,), TypeError, "n must be an integer, not") for wrong in (2.5, "3", None)),
+        ((-1,), ValueError, "n must be at least 0"),
+        ((5, (3, 3)), ValueError, "chunks must be what rechunk takes"),
+        ((5, "auto", -1), ValueError, "seed must be at least 0"),
+        ((5, "auto", 0.5), TypeError, "seed must be an integer or None"),
+    ],
+)
+def test_wrong_permutations(given: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        dask_gpusort.permutation(*given)

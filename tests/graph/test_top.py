@@ -63,6 +63,15 @@ def test_both_functions_have_the_same_tasks():
     assert tasks_of(dask_gpusort.topk(x, 4), "top-select").keys().isdisjoint(shared)
 
 
+@pytest.mark.parametrize(("mode", "k"), [("largest", 3), ("smallest", -3)])
+def test_values_and_indices_are_selected_once(mode, k):
+    x = da.arange(100, chunks=10)
+    values, indices = dask_gpusort.top_k(x, 3, mode=mode)
+    shared = dict(values.__dask_graph__()).keys() & dict(indices.__dask_graph__()).keys()
+    assert tasks_of(values, "top-select").keys() | tasks_of(values, "top-sort").keys() <= shared
+    assert (values.name, indices.name) == (dask_gpusort.topk(x, k).name, dask_gpusort.argtopk(x, k).name)
+
+
 def test_a_chunk_of_another_size_or_dtype_is_refused():
     x = da.arange(12, chunks=4)
     shorter = x.map_blocks(lambda block: block[1:], dtype=x.dtype, meta=x._meta)
