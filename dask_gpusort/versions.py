@@ -6,7 +6,8 @@ import platform
 import re
 from collections.abc import Iterator
 from importlib.metadata import distributions
-from typing import Any
+
+from .kernels.launch.loader import require_cupy
 
 #: Names of distributions, without the suffix of a CUDA version, that the report names.
 PACKAGES = (
@@ -68,9 +69,7 @@ def _installed() -> dict[str, str]:
 def _devices() -> Iterator[str]:
     """Tell the versions of CUDA and the GPUs that CuPy finds, or why it finds none."""
     try:
-        import cupy
-
-        runtime: Any = cupy.cuda.runtime
+        runtime = require_cupy().cuda.runtime
         yield f"CUDA driver, runtime: {runtime.driverGetVersion()}, {runtime.runtimeGetVersion()}"
         for device in range(runtime.getDeviceCount()):
             yield f"GPU {device}: {runtime.getDeviceProperties(device)['name'].decode()}"
