@@ -6,8 +6,9 @@ from . import api
 from .api import *
 from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
+from .versions import show_versions
 
-__all__ = ["cluster", "register", "unregister", "warm_up"]
+__all__ = ["cluster", "register", "show_versions", "unregister", "warm_up"]
 __all__ += api.__all__
 
 try:

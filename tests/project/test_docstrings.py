@@ -27,6 +27,7 @@ MODULES = (
     "api.top_k",
     "gpu_cluster",
     "register",
+    "versions",
     "xarray",
 )
 
