@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import dask.array as da
-from dask.core import flatten
 
 from .chunk import library_of
+from .graph._dask import flatten
 
 F = TypeVar("F", bound=Callable[..., Any])
 
