@@ -19,6 +19,7 @@ from dask.base import is_dask_collection, tokenize
 from tlz import partition
 
 from . import api
+from .array_packages import for_both_packages
 from .graph.runtime import planned_for
 from .graph.sort.build import build_moved
 from .lazy_labels import LazyLabels
@@ -214,20 +215,31 @@ def _moved(
     # in xarray: rows are turned round before the stable sort.
     if not variables:
         return {}
-    step = 1 if ascending else -1
     sizes = next((key.chunks[0] for key in keys if is_dask_collection(key)), None)
     sizes = sizes or next(variable.chunksizes[dim] for variable in variables.values())
-    given = {name: _rows_first(variable, dim, sizes) for name, variable in variables.items()}
-    columns = {name: _columns(rows[::step]) for name, rows in given.items()}
+    axes = [variable.get_axis_num(dim) for variable in variables.values()]
+    sorted_rows = _sorted_rows(list(map(_array_of, variables.values())), axes, sizes, keys, ascending)
+    return {
+        name: xr.Variable(own.dims, data, own.attrs, _encoding_of(own, data))
+        for (name, own), data in zip(variables.items(), sorted_rows, strict=True)
+    }
+
+
+@for_both_packages
+def _sorted_rows(
+    arrays: Sequence[Any], axes: Sequence[int], sizes: Sequence[int], keys: Sequence[Any], ascending: bool
+) -> list[Any]:
+    """Sort arrays along one axis of each by keys, as Dask arrays, whose chunks have some sizes if they are new."""
+    step = 1 if ascending else -1
+    given = [_rows_first(array, axis, sizes) for array, axis in zip(arrays, axes, strict=True)]
+    columns = [_columns(rows[::step]) for rows in given]
     turned = [_in_chunks(key, sizes)[::step] for key in keys]
-    values = [column for own in columns.values() for column in own]
+    values = [column for own in columns for column in own]
     moved = iter(build_moved(turned[::-1], [not ascending] * len(keys), values, (tuple(sizes),)))
-    found = {}
-    for name, rows in given.items():
-        whole = _joined([next(moved) for _ in columns[name]], rows.numblocks[1:]).rechunk({0: rows.chunks[0]})
-        own = variables[name]
-        data = da.moveaxis(whole, 0, own.get_axis_num(dim))
-        found[name] = xr.Variable(own.dims, data, own.attrs, _encoding_of(own, data))
+    found = []
+    for rows, own, axis in zip(given, columns, axes, strict=True):
+        whole = _joined([next(moved) for _ in own], rows.numblocks[1:]).rechunk({0: rows.chunks[0]})
+        found.append(da.moveaxis(whole, 0, axis))
     return found
 
 
@@ -235,10 +247,8 @@ def _in_chunks(array: Any, sizes: Sequence[int]) -> Any:
     return array if is_dask_collection(array) else da.from_array(array, chunks=(tuple(sizes),), asarray=False)
 
 
-def _rows_first(variable: Any, dim: Hashable, sizes: Sequence[int]) -> Any:
-    """The array of a variable as a Dask array, with a dimension in front."""
-    array = _array_of(variable)
-    axis = variable.get_axis_num(dim)
+def _rows_first(array: Any, axis: int, sizes: Sequence[int]) -> Any:
+    """An array as a Dask array, with an axis in front."""
     if not is_dask_collection(array):
         chunks = tuple(tuple(sizes) if number == axis else size for number, size in enumerate(array.shape))
         array = da.from_array(array, chunks=chunks, asarray=False)

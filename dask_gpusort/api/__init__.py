@@ -12,6 +12,9 @@
 ==================  ==================================================
 """
 
+import sys
+
+from ..array_packages import for_both_packages
 from .order_statistics import *
 from .partitions import *
 from .positions import *
@@ -67,3 +70,8 @@ __all__ = [
     "unique_inverse",
     "unique_values",
 ]
+
+# In their own modules too, where pickle looks them up.
+for _name in __all__:
+    _function = for_both_packages(globals()[_name])
+    globals()[_name] = vars(sys.modules[_function.__module__])[_name] = _function

@@ -28,6 +28,7 @@ FOLDERS = [
     "labelled",
     "lazy_labels",
     "api",
+    "array_packages",
     "index_arguments",
     "arguments",
     "array_arguments",

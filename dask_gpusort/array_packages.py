@@ -1,0 +1,61 @@
+"""Arrays of the package `dask_array` for functions that work on those of `dask.array`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import dask.array as da
+
+from .chunk import library_of
+from .graph._dask import flatten
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def for_both_packages(function: F) -> F:
+    """Let a function of Dask arrays take arrays of `dask_array` too, and give such arrays if it gets any."""
+
+    @functools.wraps(function)
+    def converted(*args: Any, **options: Any) -> Any:
+        # Who has such arrays has imported the package. Under query planning `dask.array` takes no graphs.
+        if "dask_array" not in sys.modules or da.array_expr_enabled():
+            return function(*args, **options)
+        found: list[Any] = []
+
+        def of_dask(value: Any) -> Any:
+            if not is_of_dask_array(value):
+                return value
+            found.append(value)
+            return da.Array(dict(value.__dask_graph__()), value.name, value.chunks, meta=value._meta)
+
+        args = _map_arrays(of_dask, args)
+        options = {name: _map_arrays(of_dask, value) for name, value in options.items()}
+        result = function(*args, **options)
+        return _map_arrays(_of_dask_array, result) if found else result
+
+    return converted  # type: ignore[return-value]
+
+
+def is_of_dask_array(value: Any) -> bool:
+    """Whether a value is an array of the package `dask_array`."""
+    return library_of(value) == "dask_array" and hasattr(value, "__dask_graph__")
+
+
+def _of_dask_array(value: Any) -> Any:
+    """An array of `dask_array` for one of `dask.array`, whose graph is built when it is needed; other values as is."""
+    if not isinstance(value, da.Array):
+        return value
+    keys = list(flatten(value.__dask_keys__()))
+    from_graph = sys.modules["dask_array"].core.from_graph
+    return from_graph(value.dask, value._meta, value.chunks, keys, value.name)
+
+
+def _map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to the elements of lists and tuples, of any depth, or to a value that is neither."""
+    if not isinstance(value, (list, tuple)):
+        return function(value)
+    items = [_map_arrays(function, item) for item in value]
+    return value._make(items) if hasattr(value, "_make") else type(value)(items)
