@@ -240,27 +240,27 @@ def _for_array_api(module: ModuleType) -> Iterator[_Replacement]:
 
 
 def _for_flox(module: ModuleType) -> Iterator[_Replacement]:
-    for owner in (getattr(module, "GroupBy", None), getattr(module, "Resample", None)):
-        if previous := vars(owner).get("_flox_reduce") if owner else None:
-            yield owner, "_flox_reduce", _flox_reduce(previous)
+    owner = getattr(module, "GroupBy" if module.__name__.endswith("groupby") else "Resample", None)
+    if previous := vars(owner).get("_flox_reduce") if owner else None:
+        yield owner, "_flox_reduce", _flox_reduce(previous)
 
 
 class _Target(NamedTuple):
-    """Replacements in each module of this name, and in those whose names end with it after a dot."""
+    """Replacements in each module of these names; one that begins with a dot is the end of a name."""
 
-    module: str
+    modules: tuple[str, ...]
     replacements: Callable[[ModuleType], Iterator[_Replacement]]
 
     def concerns(self, name: str) -> bool:
         """Tell whether a module of this name is one of the target's."""
-        return name == self.module or name.endswith(f".{self.module}")
+        return any(name.endswith(each) if each.startswith(".") else name == each for each in self.modules)
 
 
 #: What `register` knows, by its names.
 _TARGETS = {
-    "numpy": _Target("dask.array", _for_dask),
-    "array_api_compat": _Target("array_api_compat.dask.array", _for_array_api),
-    "flox": _Target("xarray.core.resample", _for_flox),
+    "numpy": _Target(("dask.array",), _for_dask),
+    "array_api_compat": _Target(("array_api_compat.dask.array", ".array_api_compat.dask.array"), _for_array_api),
+    "flox": _Target(("xarray.core.groupby", "xarray.core.resample"), _for_flox),
 }
 
 
