@@ -5,13 +5,15 @@ from importlib.metadata import PackageNotFoundError, version
 from . import api
 from .api import *
 from .gpu_cluster import cluster, warm_up
-from .register import register, unregister
+from .register import register, register_as_set, registered, unregister
 from .versions import show_versions
 
-__all__ = ["cluster", "register", "show_versions", "unregister", "warm_up"]
+__all__ = ["cluster", "register", "registered", "show_versions", "unregister", "warm_up"]
 __all__ += api.__all__
 
 try:
     __version__ = version("dask_gpusort")
 except PackageNotFoundError:  # run from a checkout that is not installed
     __version__ = "0+unknown"
+
+register_as_set()

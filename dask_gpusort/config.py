@@ -13,6 +13,7 @@ import dask
 #: worker keeps. ``held_share``: share of the memory up to which a selection holds its source between two passes, and
 #: above which it reads the source again; workers spill to disk from a share of 0.6 on. ``directories``: folders where
 #: workers keep files of runs, one after another, or None for the own folder of each; it is read on the workers.
+#: ``register``: whether the import of the package registers, or a list of what it registers.
 DEFAULTS: dict[str, Any] = {
     "exchange": "auto",
     "groups": None,
@@ -21,6 +22,7 @@ DEFAULTS: dict[str, Any] = {
     "gang_timeout": 60,
     "held_share": 0.3,
     "directories": None,
+    "register": False,
 }
 
 dask.config.update_defaults({"gpusort": DEFAULTS})
@@ -46,6 +48,9 @@ def setting(name: str) -> Any:
     paths = value if isinstance(value, list | tuple) else ()
     if name == "directories" and value is not None and not (paths and all(isinstance(one, str) for one in paths)):
         raise ValueError(f"gpusort.directories must be a list of folders, or None for Dask's (got {value!r})")
+    names = value if isinstance(value, list | tuple) else ()
+    if name == "register" and not (isinstance(value, bool) or (names and all(isinstance(one, str) for one in names))):
+        raise ValueError(f"gpusort.register must be True, False, or a list of names of register (got {value!r})")
     if name == "device" and value not in DEVICES:
         raise ValueError(f"gpusort.device must be None or 'cuda' (got {value!r})")
     return value

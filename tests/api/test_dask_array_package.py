@@ -132,15 +132,17 @@ def test_on_a_cluster():
             np.testing.assert_array_equal(dask_gpusort.sort(one).compute(), np.sort(VALUES))
 
 
-def test_numpys_functions_after_the_replacements(monkeypatch):
-    for name in dask_gpusort.api.__all__:
-        monkeypatch.setattr(dx, name, getattr(dask_gpusort, name), raising=False)
-    array = dx.from_array(VALUES, chunks=5)
-    for function in (np.sort, np.median, np.unique, lambda a: np.lexsort((a, a)), lambda a: np.quantile(a, 0.3)):
-        with dask.config.set(scheduler=refuse):
-            found = function(array)
-        assert type(found) is dx.Array
-        np.testing.assert_array_equal(found.compute(), function(VALUES))
+def test_numpys_functions_after_register():
+    array = dx.from_array(VALUES.reshape(1, 23), chunks=(1, 5))
+    functions = (np.sort, np.median, np.unique, lambda a: np.lexsort((a, a)), lambda a: np.quantile(a, 0.3, 1))
+    before = vars(dx).get("median")
+    with dask_gpusort.register("numpy"):
+        for function in (*functions, lambda a: np.take(a, [3, 0]), lambda a: np.median(a, 0)):
+            with dask.config.set(scheduler=refuse):
+                found = function(array)
+            assert type(found) is dx.Array
+            np.testing.assert_array_equal(found.compute(), function(VALUES.reshape(1, 23)))
+    assert vars(dx).get("median") is before
 
 
 #: Calls of the accessor of a series with the dimension x and the coordinate "label".

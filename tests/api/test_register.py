@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 import threading
 import types
 import warnings
@@ -314,3 +316,122 @@ def test_what_others_replaced_after_register_stays():
         dask_gpusort.unregister()
         da.median, da.Array.__array_function__ = before[0]["median"], before[1]
     assert functions_of_dask() == before
+
+
+def test_contexts_restore_what_they_entered():
+    before, finders = functions_of_dask(), list(sys.meta_path)
+    with dask_gpusort.register("numpy"):
+        outer = functions_of_dask()
+        with pytest.raises(KeyError), dask_gpusort.register():
+            raise KeyError
+        assert functions_of_dask() == outer != before
+    assert functions_of_dask() == before
+    dask_gpusort.register()
+    with dask_gpusort.register():
+        pass
+    assert functions_of_dask() != before
+    with dask_gpusort.register("numpy"):
+        dask_gpusort.unregister()
+        assert functions_of_dask() == before
+        dask_gpusort.register()
+    assert functions_of_dask() != before
+    dask_gpusort.unregister()
+    assert functions_of_dask() == before
+    assert sys.meta_path == finders
+
+
+def test_unknown_names():
+    before = functions_of_dask()
+    with pytest.raises(ValueError, match="'flox'.*got 'scypi', 'floks'"):
+        dask_gpusort.register("numpy", "scypi", "floks")
+    assert functions_of_dask() == before
+
+
+def test_registered_lists_what_is_replaced():
+    before = da.median
+    assert dask_gpusort.registered() == []
+    with dask_gpusort.register("numpy"):
+        table = dask_gpusort.registered()
+        rows = {each.name: each for each in table}
+        assert rows["dask.array.median"] == ("dask.array.median", before, da.median)
+        assert len([name for name in rows if name.startswith("dask.array.")]) == len(ARGUMENTS) + 1
+        assert len(repr(table).splitlines()) == len(table)
+    assert dask_gpusort.registered() == []
+
+
+def test_threads_that_register_and_unregister_at_once():
+    before, failed = functions_of_dask(), []
+
+    def work():
+        for _ in range(30):
+            with dask_gpusort.register():
+                if da.median is before[0]["median"]:
+                    failed.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failed
+    assert functions_of_dask() == before
+
+
+#: What a script does with SciPy's copy of `array_api_compat`, imported before or after `register`.
+IMPORT = "from scipy._lib.array_api_compat.dask import array as xp"
+CHECK = """
+x = da.from_array([3.0, 1, 2, 2], chunks=2)
+def fail(*args, **kwargs): raise AssertionError
+with dask.config.set(scheduler=fail):
+    found = [xp.sort(x, descending=True), xp.argsort(x, descending=True), xp.take(x, da.from_array([1, 0])),
+             xp.take_along_axis(x, da.from_array([0, 3])), xp.unique_values(x), xp.searchsorted(x[1:3], x),
+             xp.isin(x, x[:1])]
+wanted = [[3, 2, 2, 1], [0, 2, 3, 1], [1, 3], [3, 2], [1, 2, 3], [2, 0, 1, 1], [True, False, False, False]]
+assert found[0].chunks == ((2, 2),)
+assert [each.compute(scheduler="synchronous").tolist() for each in found] == wanted
+for name in ("take", "sort"):
+    assert getattr(xp, name).__module__.startswith("dask_gpusort")
+dask_gpusort.unregister()
+assert not any(str(getattr(value, "__module__", "")).startswith("dask_gpusort") for value in vars(xp).values())
+assert sys.meta_path == finders
+"""
+
+
+def run(*lines):
+    begin = "import sys, dask, dask.array as da, numpy as np, dask_gpusort\nfinders = list(sys.meta_path)"
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join((begin, *lines))], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("order", [(IMPORT, "dask_gpusort.register()"), ("dask_gpusort.register()", IMPORT)])
+def test_copies_of_array_api_compat_in_any_order(order):
+    pytest.importorskip("scipy._lib.array_api_compat.dask.array")
+    run(*order, CHECK)
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize(
+    "order", [("import xarray as xr", "dask_gpusort.register()"), ("dask_gpusort.register()", "import xarray as xr")]
+)
+def test_groups_of_xarray_in_any_order(order, blocked):
+    """With flox, and where it cannot be imported."""
+    pytest.importorskip("xarray")
+    run(
+        "sys.modules['flox'] = None" if blocked else "",
+        *order,
+        """
+x = xr.DataArray(np.arange(8.0), {"g": [0, 1] * 4}, "g")
+lazy = x.chunk(g=3).groupby("g").median()
+assert any(str(key).startswith(("('reduce-lanes", "('select-scan", "reduce-lanes")) for key in lazy.__dask_graph__())
+xr.testing.assert_identical(lazy.compute(scheduler="synchronous"), x.groupby("g").median())
+""",
+    )
+
+
+@pytest.mark.parametrize(("value", "replaced"), [("False", 0), ("True", 1), ("['numpy']", 1), ("['flox']", 0)])
+def test_setting_registers_at_import(value, replaced):
+    code = f"import dask; dask.config.set({{'gpusort.register': {value}}}); import dask_gpusort, dask.array as da"
+    run_alone = [sys.executable, "-c", f"{code}; assert da.median.__module__.startswith('dask_gpusort') == {replaced}"]
+    assert subprocess.run(run_alone, timeout=120).returncode == 0

@@ -119,34 +119,72 @@ def test_any_chunks_and_dimensions(data):
             check(call, cube, warnings.catch_warnings, chunks)
 
 
+@pytest.mark.filterwarnings("ignore:dask_gpusort.register:UserWarning")
+@pytest.mark.parametrize("use_flox", [True, False])
 @pytest.mark.parametrize(
     "call",
     [
         lambda x: x.resample(time="1MS").median(),
         lambda x: x.resample(time="1MS").median("time", skipna=False),
         lambda x: x.resample(time="1MS").quantile(0.95),
+        lambda x: x.resample(time="1MS").quantile([0.5, 0.95], skipna=False, keep_attrs=False),
         lambda x: x.groupby("time.month").median("time"),
-        lambda x: x.groupby("time.month").median(...),
+        lambda x: x.groupby("time.month").median(..., keep_attrs=False),
         lambda x: x.groupby("time.month").quantile([0.1, 0.9], dim="time"),
         lambda x: x.groupby("time.month").quantile(0.1, dim=...),
         lambda x: x.groupby_bins("y", [0, 3, 11]).median("y"),
+        lambda x: x.groupby_bins("y", [0, 3, 11]).quantile(0.2),
     ],
 )
-def test_groups(call, raise_if_computes):
-    with xr.set_options(use_flox=False):
-        check(call, make_cube(), raise_if_computes)
-        check(call, make_cube().to_dataset(), raise_if_computes)
+def test_groups(call, use_flox, raise_if_computes):
+    """Also where flox, which xarray prefers, is installed; values in memory are those without it."""
+
+    def without_flox_in_memory(x):
+        with xr.set_options(use_flox=use_flox and x.chunks not in (None, {})):
+            return call(x)
+
+    check(without_flox_in_memory, make_cube(), raise_if_computes)
+    check(without_flox_in_memory, make_cube().to_dataset(), raise_if_computes)
 
 
-def test_flox_takes_medians_of_groups_unless_it_is_switched_off():
-    """What the guide says of flox; other medians and quantiles are ours with it too."""
+def test_flox_has_other_reductions_and_arrays_in_memory(monkeypatch):
     pytest.importorskip("flox")
-    cube = make_cube().chunk(CHUNKS)
-    for use_flox in (True, False):
-        with xr.set_options(use_flox=use_flox):
-            names = task_names(cube.resample(time="1MS").median())
-        assert any(name.startswith(OURS) for name in names) is not use_flox
-    assert any(name.startswith(OURS) for name in task_names(cube.median("time")))
+    import flox.xarray
+
+    calls = []
+    reduce = flox.xarray.xarray_reduce
+
+    def counted(*args, **kwargs):
+        calls.append(kwargs["func"])
+        return reduce(*args, **kwargs)
+
+    monkeypatch.setattr(flox.xarray, "xarray_reduce", counted)
+    cube = make_cube()
+    for name in ("mean", "sum", "count"):
+        getattr(cube.chunk(CHUNKS).resample(time="1MS"), name)()
+        getattr(cube.chunk(CHUNKS).groupby("time.month"), name)()
+    cube.resample(time="1MS").median()
+    cube.groupby("time.month").quantile(0.5)
+    assert calls == ["mean", "mean", "sum", "sum", "count", "count", "median", "quantile"]
+    cube.chunk(CHUNKS).groupby("time.month").quantile(0.5)
+    assert len(calls) == 8
+    dask_gpusort.unregister()
+    cube.chunk(time=-1).resample(time="1MS").median()
+    assert len(calls) == 9
+    with dask_gpusort.register("numpy"):
+        cube.chunk(time=-1).resample(time="1MS").median()
+    assert len(calls) == 10
+
+
+def test_one_warning_says_that_flox_is_left_out():
+    pytest.importorskip("flox")
+    dask_gpusort.register.__globals__["_warn_of_flox"].cache_clear()
+    groups = make_cube().chunk(CHUNKS).resample(time="1MS")
+    with pytest.warns(UserWarning, match="without flox"):
+        groups.median()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        groups.quantile(0.5)
 
 
 @pytest.mark.parametrize(
