@@ -72,4 +72,7 @@ ALIKE: dict[str, Call] = {
     "setdiff1d": (dask_gpusort.setdiff1d, two),
     "setxor1d": (dask_gpusort.setxor1d, two),
     "take_along_axis": (partial(dask_gpusort.take_along_axis, axis=0), with_positions),
+    "top_k": (lambda x: dask_gpusort.top_k(x, MOST, axis=0), one),
+    "shuffle": (partial(dask_gpusort.shuffle, seed=0), one),
+    "permutation": (lambda x: dask_gpusort.permutation(len(x), seed=0), one),
 }
