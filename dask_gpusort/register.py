@@ -324,7 +324,7 @@ def register(*names: str) -> Registration:
         What is reached; all of it without names. A library that is imported later is reached then.
 
         - ``"numpy"``: NumPy's functions of Dask arrays, and the functions of `dask.array` and of the package
-          `dask_array`. The latter keep Dask's arguments: the third one of `dask.array.median` is `keepdims`, that of
+          ``dask_array``. The latter keep Dask's arguments: the third one of `dask.array.median` is `keepdims`, that of
           `numpy.median` is `out`.
         - ``"array_api_compat"``: its namespace of Dask, and copies of it in other libraries such as SciPy, with the
           arguments of the array API.
