@@ -391,6 +391,8 @@ assert found[0].chunks == ((2, 2),)
 assert [each.compute(scheduler="synchronous").tolist() for each in found] == wanted
 for name in ("take", "sort"):
     assert getattr(xp, name).__module__.startswith("dask_gpusort")
+"""
+UNREGISTER = """
 dask_gpusort.unregister()
 assert not any(str(getattr(value, "__module__", "")).startswith("dask_gpusort") for value in vars(xp).values())
 assert sys.meta_path == finders
@@ -408,7 +410,13 @@ def run(*lines):
 @pytest.mark.parametrize("order", [(IMPORT, "dask_gpusort.register()"), ("dask_gpusort.register()", IMPORT)])
 def test_copies_of_array_api_compat_in_any_order(order):
     pytest.importorskip("scipy._lib.array_api_compat.dask.array")
-    run(*order, CHECK)
+    run(*order, CHECK, UNREGISTER)
+
+
+def test_a_copy_that_is_not_chosen_is_not_reached():
+    """`array_api_compat` copies the functions of `dask.array` when it is imported."""
+    pytest.importorskip("scipy._lib.array_api_compat.dask.array")
+    run('dask_gpusort.register("numpy")', IMPORT, "assert xp.median is not da.median", UNREGISTER)
 
 
 @pytest.mark.parametrize("blocked", [False, True])

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dask_gpusort
+from dask_gpusort import replacements
 
 xr = pytest.importorskip("xarray")
 pytestmark = pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions")
@@ -178,7 +179,7 @@ def test_flox_has_other_reductions_and_arrays_in_memory(monkeypatch):
 
 def test_one_warning_says_that_flox_is_left_out():
     pytest.importorskip("flox")
-    dask_gpusort.register.__globals__["_warn_of_flox"].cache_clear()
+    replacements._warn_of_flox.cache_clear()
     groups = make_cube().chunk(CHUNKS).resample(time="1MS")
     with pytest.warns(UserWarning, match="without flox"):
         groups.median()

@@ -1,0 +1,258 @@
+"""What `register` puts into other libraries: functions with the arguments of each."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask.base import is_dask_collection
+
+from . import api
+from .arguments import refuse_in_place
+from .graph._dask import is_valid_chunk_type
+
+#: Tells whether a call of `register` still wants this: others may have wrapped what was put in place.
+IsWanted = Callable[[], bool]
+#: An object, the name of one of its attributes, and what is put there.
+Replacement = tuple[Any, str, Callable[..., Any]]
+
+
+def _sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool | None = None,
+) -> Any:
+    """`numpy.sort` for Dask arrays; see `dask_gpusort.sort`."""
+    return api.sort(a, axis, kind=kind, order=order, stable=stable, descending=descending)
+
+
+def _argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool | None = None,
+) -> Any:
+    """`numpy.argsort` for Dask arrays; see `dask_gpusort.argsort`."""
+    return api.argsort(a, axis, kind=kind, order=order, stable=stable, descending=descending)
+
+
+def _lexsort(keys: Any, axis: int = -1) -> Any:
+    """`numpy.lexsort` for Dask arrays; see `dask_gpusort.lexsort`."""
+    return api.lexsort(keys, axis)
+
+
+def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """`numpy.take` for Dask arrays; see `dask_gpusort.take`."""
+    refuse_in_place("take", out, None)
+    return api.take(a, indices, axis, mode)
+
+
+def _unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """`numpy.unique` for Dask arrays; see `dask_gpusort.unique`."""
+    return api.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
+
+
+def _take_of_dask(a: Any, indices: Any, axis: int | None = 0) -> Any:
+    """`dask.array.take`; see `dask_gpusort.take`."""
+    return api.take(a, indices, axis)
+
+
+def _median_of_dask(a: Any, axis: Any = None, keepdims: bool = False, out: None = None, **options: Any) -> Any:
+    """`dask.array.median`, exact along any axes; see `dask_gpusort.median`."""
+    return api.median(a, axis, out, keepdims=keepdims, **options)
+
+
+def _nanmedian_of_dask(a: Any, axis: Any = None, keepdims: bool = False, out: None = None, **options: Any) -> Any:
+    """`dask.array.nanmedian`, exact along any axes; see `dask_gpusort.nanmedian`."""
+    return api.nanmedian(a, axis, out, keepdims=keepdims, **options)
+
+
+def _percentile_of_dask(
+    a: Any, q: Any, method: str = "linear", internal_method: str = "default", *, axis: Any = None, **options: Any
+) -> Any:
+    """`dask.array.percentile`, exact: `internal_method`, an approximation, has no effect."""
+    return api.percentile(a, q, axis, method=method, **options)
+
+
+#: What NumPy's functions of these names call for Dask arrays: functions with NumPy's own arguments.
+_OF_NUMPY: dict[str, Callable[..., Any]] = {
+    "sort": _sort,
+    "argsort": _argsort,
+    "lexsort": _lexsort,
+    "take": _take,
+    "unique": _unique,
+    **{
+        function.__name__: function
+        for function in (
+            api.partition,
+            api.argpartition,
+            api.median,
+            api.nanmedian,
+            api.quantile,
+            api.nanquantile,
+            api.percentile,
+            api.nanpercentile,
+            api.searchsorted,
+            api.isin,
+            api.unique_all,
+            api.unique_counts,
+            api.unique_inverse,
+            api.unique_values,
+            api.union1d,
+            api.intersect1d,
+            api.setdiff1d,
+            api.setxor1d,
+            api.take_along_axis,
+        )
+    },
+}
+#: What is put into `dask.array`: functions with Dask's own arguments, or NumPy's if Dask has no such function.
+_OF_DASK: dict[str, Callable[..., Any]] = {
+    **_OF_NUMPY,
+    "take": _take_of_dask,
+    "median": _median_of_dask,
+    "nanmedian": _nanmedian_of_dask,
+    "percentile": _percentile_of_dask,
+}
+_BY_FUNCTION = {getattr(np, name): function for name, function in _OF_NUMPY.items()}
+
+
+def _sort_of_array_api(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """`sort` of the array API; see `dask_gpusort.sort`."""
+    return api.sort(x, axis, stable=stable, descending=descending)
+
+
+def _argsort_of_array_api(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """`argsort` of the array API; see `dask_gpusort.argsort`."""
+    return api.argsort(x, axis, stable=stable, descending=descending)
+
+
+def _take_of_array_api(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
+    """`take` of the array API; see `dask_gpusort.take`."""
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"axis must be given for an array of {x.ndim} dimensions")
+    return api.take(x, indices, axis)
+
+
+def _take_along_axis_of_array_api(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+    """`take_along_axis` of the array API; see `dask_gpusort.take_along_axis`."""
+    return api.take_along_axis(x, indices, axis)
+
+
+#: What is put into namespaces of the array API; functions that are not of this standard have Dask's arguments.
+_OF_ARRAY_API: dict[str, Callable[..., Any]] = {
+    **_OF_DASK,
+    "sort": _sort_of_array_api,
+    "argsort": _argsort_of_array_api,
+    "take": _take_of_array_api,
+    "take_along_axis": _take_along_axis_of_array_api,
+}
+
+
+def _array_function(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
+    """`dask.array.Array.__array_function__`, by which NumPy's functions call those of `_OF_NUMPY`.
+
+    Dask's own calls the function of the same name in `dask.array`, whose arguments can be others than NumPy's.
+    """
+
+    @functools.wraps(previous)
+    def array_function(self: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        function = _BY_FUNCTION.get(func) if is_wanted() else None
+        if function is None or not all(issubclass(type(self), each) or is_valid_chunk_type(each) for each in types):
+            return previous(self, func, types, args, kwargs)
+        return function(*args, **kwargs)
+
+    return array_function
+
+
+@functools.cache
+def _warn_of_flox() -> None:
+    """Warn once in a process that groups do not go to flox."""
+    warnings.warn(
+        "dask_gpusort.register: medians and quantiles of groups of Dask arrays are computed by xarray without flox, "
+        "exactly and along any chunks; call unregister, or register without the name 'flox', to use flox",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def _flox_reduce(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
+    """`_flox_reduce` of xarray's groups, which leaves medians and quantiles of Dask arrays to xarray's own loop.
+
+    This does what `xarray.set_options(use_flox=False)` does, without an option of the whole process.
+    """
+
+    @functools.wraps(previous)
+    def flox_reduce(self: Any, dim: Any, keep_attrs: bool | None = None, **kwargs: Any) -> Any:
+        func, source = kwargs.get("func"), self._obj
+        variables = source.data_vars.values() if hasattr(source, "data_vars") else [source]
+        lazy = any(is_dask_collection(one.variable) for one in variables)
+        if not is_wanted() or func not in ("median", "quantile") or not lazy or getattr(self, "_by_chunked", False):
+            return previous(self, dim, keep_attrs, **kwargs)
+        _warn_of_flox()
+        # Arguments of flox alone: xarray adds `method` for medians.
+        options = {key: value for key, value in kwargs.items() if key not in ("func", "method", "engine", "reindex")}
+        if func == "median":
+            from xarray.core.duck_array_ops import median
+
+            return self.reduce(median, dim=dim, keep_attrs=keep_attrs, **options)
+        dim = (self._group_dim,) if dim is None else dim
+        return self.map(type(source).quantile, shortcut=False, dim=dim, keep_attrs=keep_attrs, **options)
+
+    return flox_reduce
+
+
+def _for_dask(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
+    for name, function in _OF_DASK.items():
+        yield module, name, function
+    yield module.Array, "__array_function__", _array_function(module.Array.__array_function__, is_wanted)
+
+
+def _for_array_api(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
+    for name, function in _OF_ARRAY_API.items():
+        yield module, name, function
+
+
+def _for_flox(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
+    owner = getattr(module, "GroupBy" if module.__name__.endswith("groupby") else "Resample", None)
+    if previous := vars(owner).get("_flox_reduce") if owner else None:
+        yield owner, "_flox_reduce", _flox_reduce(previous, is_wanted)
+
+
+class Target(NamedTuple):
+    """Replacements in each module of these names; one that begins with a dot is the end of a name."""
+
+    modules: tuple[str, ...]
+    replacements: Callable[[ModuleType, IsWanted], Iterator[Replacement]]
+
+    def concerns(self, name: str) -> bool:
+        """Tell whether a module of this name is one of the target's."""
+        return any(name.endswith(each) if each.startswith(".") else name == each for each in self.modules)
+
+
+#: What `register` knows, by its names.
+TARGETS = {
+    "numpy": Target(("dask.array", "dask_array"), _for_dask),
+    "array_api_compat": Target(("array_api_compat.dask.array", ".array_api_compat.dask.array"), _for_array_api),
+    "flox": Target(("xarray.core.groupby", "xarray.core.resample"), _for_flox),
+}
