@@ -96,8 +96,6 @@ def refuse_labels(a: Any, name: str) -> None:
         remedy = 'give a column, such as a["name"].to_dask_array(lengths=True)'
     elif hasattr(a, "to_dask_array"):
         remedy = "give a.to_dask_array(lengths=True), without labels"
-    elif library == "dask_array":
-        remedy = "set array.query-planning of Dask to False"  # else such arrays are converted before
     elif is_dask_collection(a) and not isinstance(a, da.Array):
         remedy = 'give a.to_dataframe() and of it a column, such as a["name"].to_dask_array(lengths=True)'
     else:

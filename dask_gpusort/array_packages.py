@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import dask.array as da
 
 from .chunk import library_of
-from .graph._dask import flatten
+from .graph._dask import array_from_graph
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,8 +20,8 @@ def for_both_packages(function: F) -> F:
 
     @functools.wraps(function)
     def converted(*args: Any, **options: Any) -> Any:
-        # Who has such arrays has imported the package. Under query planning `dask.array` takes no graphs.
-        if "dask_array" not in sys.modules or da.array_expr_enabled():
+        # Who has such arrays has imported the package.
+        if "dask_array" not in sys.modules:
             return function(*args, **options)
         found: list[Any] = []
 
@@ -29,7 +29,7 @@ def for_both_packages(function: F) -> F:
             if not is_of_dask_array(value):
                 return value
             found.append(value)
-            return da.Array(dict(value.__dask_graph__()), value.name, value.chunks, meta=value._meta)
+            return array_from_graph(value)
 
         args = _map_arrays(of_dask, args)
         options = {name: _map_arrays(of_dask, value) for name, value in options.items()}
@@ -48,9 +48,7 @@ def _of_dask_array(value: Any) -> Any:
     """An array of `dask_array` for one of `dask.array`, whose graph is built when it is needed; other values as is."""
     if not isinstance(value, da.Array):
         return value
-    keys = list(flatten(value.__dask_keys__()))
-    from_graph = sys.modules["dask_array"].core.from_graph
-    return from_graph(value.dask, value._meta, value.chunks, keys, value.name)
+    return array_from_graph(value, sys.modules["dask_array"].core.from_graph)
 
 
 def _map_arrays(function: Callable[[Any], Any], value: Any) -> Any:

@@ -192,7 +192,7 @@ def _update() -> None:
         if _is_wanted(target):
             continue
         if vars(owner).get(name) is function:
-            _put_back(owner, name, previous)
+            _restore(owner, name, previous)
         del _replaced[owner, name]
     _reached.difference_update([pair for pair in _reached if not _is_wanted(pair[0])])
     for name, module in list(sys.modules.items()):
@@ -210,7 +210,7 @@ def _is_wanted(target: str) -> bool:
     return _wanted[target] > 0
 
 
-def _put_back(owner: Any, name: str, previous: Any) -> None:
+def _restore(owner: Any, name: str, previous: Any) -> None:
     if previous is _MISSING:
         delattr(owner, name)
     else:
@@ -223,7 +223,7 @@ def _reach(name: str) -> None:
     for target, (_, replacements) in TARGETS.items():
         if module is None or (target, name) in _reached or not TARGETS[target].concerns(name):
             continue
-        _put_back_copies(module)
+        _restore_copies(module)
         if _is_wanted(target):
             for owner, attribute, function in replacements(module, functools.partial(_is_wanted, target)):
                 previous = vars(owner).get(attribute, _MISSING)
@@ -232,12 +232,12 @@ def _reach(name: str) -> None:
             _reached.add((target, name))
 
 
-def _put_back_copies(module: ModuleType) -> None:
-    """Put back what a module that was imported later has copied from a module that is reached."""
+def _restore_copies(module: ModuleType) -> None:
+    """Restore what a module that was imported later has copied from a module that is reached."""
     originals = {id(new): old for _, old, new in _replaced.values()}
     for name, value in list(vars(module).items()):
         if id(value) in originals and (module, name) not in _replaced:
-            _put_back(module, name, originals[id(value)])
+            _restore(module, name, originals[id(value)])
 
 
 class _Finder:

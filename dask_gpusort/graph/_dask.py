@@ -12,7 +12,7 @@ from typing import Any
 
 from dask._collections import new_collection
 from dask._task_spec import Alias, GraphNode, List, Task, TaskRef, _extra_args, convert_legacy_task
-from dask.array import array_expr_enabled
+from dask.array import Array, array_expr_enabled
 from dask.array.chunk_types import is_valid_chunk_type
 from dask.array.core import normalize_chunks, slices_from_chunks
 from dask.base import clone_key, get_scheduler
@@ -21,7 +21,10 @@ from dask.layers import ArrayBlockwiseDep
 from dask.local import get_sync
 
 if array_expr_enabled():
+    from dask.array._array_expr._collection import from_graph
     from dask.array._array_expr._expr import ArrayExpr
+else:
+    from_graph = None  # type: ignore[assignment]
 
 __all__ = [
     "Alias",
@@ -32,6 +35,7 @@ __all__ = [
     "MarkedTask",
     "Task",
     "TaskRef",
+    "array_from_graph",
     "clone_key",
     "convert_legacy_task",
     "extra_arguments",
@@ -43,6 +47,14 @@ __all__ = [
     "normalize_chunks",
     "slices_from_chunks",
 ]
+
+
+def array_from_graph(array: Any, from_graph: Any = from_graph) -> Any:
+    """An array with the graph and chunks of another one, by `from_graph` of a package of expressions if any."""
+    graph = array.__dask_graph__()
+    if from_graph is None:
+        return Array(dict(graph), array.name, array.chunks, meta=array._meta)
+    return from_graph(graph, array._meta, array.chunks, list(flatten(array.__dask_keys__())), array.name)
 
 
 def _add(numbers: Sequence[int], more: int) -> int:

@@ -111,9 +111,17 @@ def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
     owner = getattr(get, "__self__", None)
     if owner is not None and type(owner).__module__.startswith("distributed"):
         return "distributed", owner
-    if getattr(get, "__module__", "") == "dask.multiprocessing":
+    if _leaves_this_process(get):
         return "processes", None
     return ("synchronous" if get is get_sync else "threads"), None
+
+
+def _leaves_this_process(get: Any) -> bool:
+    """Whether a scheduler that is no client of distributed runs tasks in other processes, or may."""
+    if isinstance(get, functools.partial):  # Dask's way to an executor
+        return get.args[0].__module__ != "concurrent.futures.thread"
+    # Frisky does not tell whether its workers share one memory.
+    return getattr(get, "__module__", "").startswith(("dask.multiprocessing", "frisky"))
 
 
 def _asynchronous_client() -> Any:

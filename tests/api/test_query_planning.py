@@ -37,6 +37,7 @@ SOME = [
     "../graph/test_select_join.py::test_several_long_lanes",
     "test_functions.py::test_one_dimension[searchsorted]",
     "test_functions.py::test_one_dimension[take_along_axis]",
+    "test_dask_array_package.py::test_arrays_of_the_package_are_given_back_lazily",
 ]
 REST = [
     "test_functions.py::test_one_dimension[sort]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import dask
 import dask.array as da
@@ -257,6 +258,22 @@ def test_exchange_depends_on_the_scheduler_in_use(scheduler):
         for n, used in ((1 << 20, "join"), ((1 << 20) + 1, exchange)):
             text = dask_gpusort.explain(da.zeros(n, chunks=n // 10))
             assert exchange_of(text) == used
+
+
+def get_of_frisky(graph, keys, **options):
+    raise AssertionError("computes")
+
+
+get_of_frisky.__module__ = "frisky._dask_config"
+
+
+@pytest.mark.parametrize(("executor", "joins"), [(ThreadPoolExecutor, True), (ProcessPoolExecutor, False)])
+def test_an_executor_shares_the_memory_of_its_threads(executor, joins):
+    x = da.zeros((1 << 20) + 1, chunks=1 << 17)
+    with executor(1) as pool, dask.config.set(scheduler=pool):
+        assert (exchange_of(dask_gpusort.explain(x)) == "gather") == joins
+    with dask.config.set(scheduler=get_of_frisky):
+        assert exchange_of(dask_gpusort.explain(x)) == "tasks"
 
 
 @pytest.mark.parametrize(

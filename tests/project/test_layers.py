@@ -21,6 +21,7 @@ ROOT = Path(dask_gpusort.__file__).parent
 FOLDERS = [
     "__init__",
     "register",
+    "replacements",
     "versions",
     "gpu_cluster",
     "scheduler_plugins",
