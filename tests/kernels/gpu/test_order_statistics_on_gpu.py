@@ -94,3 +94,13 @@ def test_weights(axis, strategy):
             x, Q, axis, weights=moved, method="inverted_cdf", strategy=strategy, keepdims=True
         )
         check(found, getattr(np, name)(host, Q, axis, weights=weights, method="inverted_cdf", keepdims=True))
+
+
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_top_k(axis, mode):
+    host = ours.make("i4", 60_000, "few").reshape(200, 300)
+    keys = -host if mode == "largest" else host
+    order = np.take(np.argsort(keys, axis, kind="stable"), range(7), axis)
+    found = dask_gpusort.top_k(on_device(host, (70, 90)), 7, axis=axis, mode=mode)
+    check(tuple(found), (np.take_along_axis(host, order, axis), order))

@@ -1,5 +1,7 @@
 """Reads and writes at positions of CuPy chunks, by every strategy: the results equal NumPy's, and are CuPy arrays."""
 
+from functools import partial
+
 import dask
 import numpy as np
 import pytest
@@ -65,3 +67,13 @@ def test_indices_in_memory():
     x = on_device(np.arange(200), 30)
     check(dask_gpusort.take(x, [3, -1]), np.array([3, 199]))
     check(dask_gpusort.take(x, np.arange(200)[::-1]), np.arange(200)[::-1])
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_shuffles_are_those_of_the_host(exchange):
+    rows, one = np.arange(60_000.0).reshape(-1, 3), np.arange(20_000)
+    order = dask_gpusort.permutation(len(one), seed=7).compute()
+    assert sorted(order) == one.tolist()
+    shuffle = partial(dask_gpusort.shuffle, seed=7)
+    found = ours_at.built(shuffle, exchange, 4, on_device(rows, (3000, 2)), on_device(one, 7000))
+    check(found, (rows[order], one[order]))
