@@ -6,13 +6,15 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .array_arguments import check_library, checked_array
+from .array_arguments import check_library, checked_array, known_size
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.sort.request import Options
@@ -265,3 +267,52 @@ def checked_by_values(kind: Any, *dtypes: np.dtype[Any]) -> bool | None:
             "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
         )
     return None if kind is None else kind == "table"
+
+
+def checked_points(x: Any, xp: Any, fp: Any) -> list[Any]:
+    """Make the arrays of an interpolation Dask arrays of numbers of one library."""
+    arrays = [checked_array(one, name) for one, name in ((x, "x"), (xp, "xp"), (fp, "fp"))]
+    for name, array in zip(("x", "xp", "fp"), arrays, strict=True):
+        dtype = np.complex128 if name == "fp" else np.float64
+        if not np.can_cast(array.dtype, dtype):
+            raise TypeError(
+                f"{name} cannot be cast safely from {array.dtype} to {np.dtype(dtype)}: give {name}.astype(float)"
+            )
+        if name != "x" and array.ndim != 1:
+            raise ValueError(f"{name} must have one dimension, got {array.ndim}: give {name}.ravel()")
+    check_library(arrays)
+    sizes = [array.size for array in arrays[1:]]
+    if sizes[0] != sizes[1] and not math.isnan(sum(sizes)):
+        raise ValueError(
+            f"fp and xp are not of the same length (got {sizes[1]} and {sizes[0]}): give a value for each point"
+        )
+    if 0 in sizes:
+        raise ValueError("array of sample points is empty: give xp and fp at least one element")
+    return arrays
+
+
+def checked_outside(name: str, value: Any, dtype: np.dtype[Any]) -> complex | None:
+    """Convert the value of an interpolation outside of its points, of some dtype, as NumPy does."""
+    if value is None:
+        return None
+    try:
+        if is_dask_collection(value):
+            raise TypeError("it is lazy")
+        found: complex = np.interp(-1, [0], np.zeros(1, dtype), left=value).item()
+    except TypeError as error:
+        kind = "a number" if dtype.kind == "c" else "a real number, as fp has"
+        raise TypeError(f"{name} must be {kind}, not {value!r}") from error
+    return found
+
+
+def checked_period(period: Any, points: Sequence[Any]) -> float | None:
+    """Convert a period, of `xp` and `fp` of known sizes, to a positive number."""
+    if period is None:
+        return None
+    if not isinstance(period, Real):
+        raise TypeError(f"period must be a real number, not {period!r}")
+    if period == 0:
+        raise ValueError("period must be a non-zero value")
+    for name, one in zip(("xp", "fp"), points, strict=True):
+        known_size(one, 0, name)
+    return abs(float(period))

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal
 
+import dask.array as da
 import numpy as np
 
 from ...config import setting
@@ -25,11 +26,11 @@ from ...plan.search import (
 from ..collection import Output, new_arrays
 from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
-from ..inputs import concatenated_dtype, flatten
+from ..inputs import concatenated_dtype, flatten, same_chunks
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Keys, Options
-from .lookup import Lookup, Question
+from .lookup import Interpolation, Lookup, Question
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
 #: all: the set is an array of bool.
@@ -46,6 +47,23 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     question = Question(order, side, array.dtype, needles.dtype)
     plan = _plan(array, needles, near=True, whole=None if sorter is None else "sorter")
     return _looked_up(plan, question, array, needles, sorter)
+
+
+def build_interp(x: Any, xp: Any, fp: Any, left: complex | None, right: complex | None, period: float | None) -> Any:
+    """Interpolate between values `fp` at sorted keys `xp`, one-dimensional and in the same chunks, unless periodic."""
+    fp = same_chunks(xp, fp, "fp", "xp")
+    if period is not None:
+        x, xp, fp = (x.astype(float) % period, *_periodic(xp.astype(float) % period, fp, period))
+    order = Order(np.dtype(np.float64), stable=True)
+    question = Question(order, "value", xp.dtype, x.dtype, interpolation=Interpolation(fp.dtype, left, right))
+    plan = _plan(xp, x, near=True, itemsize=order.dtype.itemsize + question.dtype.itemsize)
+    return _looked_up(plan, question, xp, x, fp)
+
+
+def _periodic(xp: Any, fp: Any, period: float) -> tuple[Any, Any]:
+    """Sort keys within a period with their values, and put the last ones in front and the first ones behind."""
+    xp, fp = build_sort(Options(), "both", xp, (fp,), axis=0)
+    return da.concatenate([xp[-1:] - period, xp, xp[:1] + period]), da.concatenate([fp[-1:], fp, fp[:1]])
 
 
 def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
@@ -94,28 +112,36 @@ def _most_values(array: Any, test: Any, by_values: bool | None) -> float:
     return MOST_VALUES if math.isnan(elements) else min(VALUES_PER_ELEMENT * elements, MOST_VALUES)
 
 
-def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, sorter: Any = None) -> Any:
+def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, other: Any = None) -> Any:
+    # The other array is a sorter, or has the values at the keys.
     Options().check(Keys(needles.astype(question.order.dtype), question.order))
-    inputs = [keys, needles, *(() if sorter is None else (sorter,))]
+    inputs = [keys, needles, *(() if other is None else (other,))]
     lookup = recipe_class(Lookup, plan.kept)(
         plan=plan,
         question=question if plan.joined else replace(question, most_values=0, joined=False),
         names=tuple(array.name for array in inputs),
         key_chunks=keys.chunks,
         chunks=needles.chunks,
-        sorter_blocks=0 if sorter is None else sorter.numblocks[0],
+        sorter_blocks=0 if other is None else other.numblocks[0],
     )
     meta = np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=question.dtype)
-    prefix = "searchsorted" if question.is_rank else "isin"
+    prefix = "interp" if question.interpolation else "searchsorted" if question.is_rank else "isin"
     return new_arrays(lookup, inputs, [Output(meta, needles.chunks)], prefix)[0]
 
 
 def _plan(
-    array: Any, needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
+    array: Any,
+    needles: Any,
+    *,
+    near: bool = False,
+    whole: SearchReason | None = None,
+    sorts: bool = False,
+    itemsize: int | None = None,
 ) -> SearchPlan:
+    # `itemsize` is that of a key with the value at it.
     runtime = Runtime.of(needles)
     plan = make_search_plan(
-        Searched(_bytes(array), _bytes(needles), max(needles.dtype.itemsize, 1)),
+        Searched(_bytes(array, itemsize), _bytes(needles), max(needles.dtype.itemsize, 1)),
         runtime.workers,
         runtime.memory,
         setting("groups"),
@@ -128,6 +154,6 @@ def _plan(
     return plan
 
 
-def _bytes(array: Any) -> tuple[Size, ...]:
+def _bytes(array: Any, itemsize: int | None = None) -> tuple[Size, ...]:
     """Bytes of each chunk in C order."""
-    return tuple(math.prod(sizes) * array.dtype.itemsize for sizes in product(*array.chunks))
+    return tuple(math.prod(sizes) * (itemsize or array.dtype.itemsize) for sizes in product(*array.chunks))
