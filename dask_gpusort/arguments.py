@@ -6,11 +6,10 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Complex, Real
 from typing import Any
 
 import numpy as np
-from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
@@ -269,50 +268,34 @@ def checked_by_values(kind: Any, *dtypes: np.dtype[Any]) -> bool | None:
     return None if kind is None else kind == "table"
 
 
-def checked_points(x: Any, xp: Any, fp: Any) -> list[Any]:
+def checked_points(x: Any, xp: Any, fp: Any, period: float | None) -> list[Any]:
     """Make the arrays of an interpolation Dask arrays of numbers of one library."""
-    arrays = [checked_array(one, name) for one, name in ((x, "x"), (xp, "xp"), (fp, "fp"))]
-    for name, array in zip(("x", "xp", "fp"), arrays, strict=True):
-        dtype = np.complex128 if name == "fp" else np.float64
+    names = "x", "xp", "fp"
+    arrays = [checked_array(one, name) for one, name in zip((x, xp, fp), names, strict=True)]
+    for name, array, dtype in zip(names, arrays, ("float64", "float64", "complex128"), strict=True):
         if not np.can_cast(array.dtype, dtype):
             raise TypeError(
-                f"{name} cannot be cast safely from {array.dtype} to {np.dtype(dtype)}: give {name}.astype(float)"
+                f"{name} cannot be cast safely from {array.dtype} to {dtype}: give {name}.astype({dtype!r})"
             )
         if name != "x" and array.ndim != 1:
             raise ValueError(f"{name} must have one dimension, got {array.ndim}: give {name}.ravel()")
+        if name != "x" and period is not None:
+            known_size(array, 0, name)
     check_library(arrays)
-    sizes = [array.size for array in arrays[1:]]
-    if sizes[0] != sizes[1] and not math.isnan(sum(sizes)):
-        raise ValueError(
-            f"fp and xp are not of the same length (got {sizes[1]} and {sizes[0]}): give a value for each point"
-        )
-    if 0 in sizes:
+    _, points, values = (array.size for array in arrays)
+    if points != values and not math.isnan(points + values):
+        raise ValueError(f"fp and xp are not of the same length ({values} and {points}): give each point a value")
+    if points == 0:
         raise ValueError("array of sample points is empty: give xp and fp at least one element")
+    if period == 0:
+        raise ValueError("period must be a non-zero value: give None where nothing repeats")
     return arrays
 
 
-def checked_outside(name: str, value: Any, dtype: np.dtype[Any]) -> complex | None:
-    """Convert the value of an interpolation outside of its points, of some dtype, as NumPy does."""
-    if value is None:
-        return None
-    try:
-        if is_dask_collection(value):
-            raise TypeError("it is lazy")
-        found: complex = np.interp(-1, [0], np.zeros(1, dtype), left=value).item()
-    except TypeError as error:
-        kind = "a number" if dtype.kind == "c" else "a real number, as fp has"
-        raise TypeError(f"{name} must be {kind}, not {value!r}") from error
-    return found
-
-
-def checked_period(period: Any, points: Sequence[Any]) -> float | None:
-    """Convert a period, of `xp` and `fp` of known sizes, to a positive number."""
-    if period is None:
-        return None
-    if not isinstance(period, Real):
-        raise TypeError(f"period must be a real number, not {period!r}")
-    if period == 0:
-        raise ValueError("period must be a non-zero value")
-    for name, one in zip(("xp", "fp"), points, strict=True):
-        known_size(one, 0, name)
-    return abs(float(period))
+def checked_number(name: str, value: Any, *, real: bool = True) -> Any:
+    """Convert a number of any type to one of Python; None stays None."""
+    found: Any = value[()] if getattr(value, "ndim", None) == 0 else value
+    kind: Any = Real if real else Complex
+    if not (found is None or isinstance(found, kind)):
+        raise TypeError(f"{name} must be a {'real ' * real}number, not {value!r}")
+    return None if found is None else float(found) if real else complex(found)

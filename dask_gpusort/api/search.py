@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..arguments import checked_by_values, checked_outside, checked_period, checked_points, checked_side, checked_sorter
+from ..arguments import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
 from ..array_arguments import checked_sides
 from ..graph.explain import explained
 from ..graph.search.searches import build_interp, build_membership, build_search
@@ -222,7 +222,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
     See Also
     --------
-    searchsorted : how much of `xp` and `fp` is in one task, and what moves
+    searchsorted : what one task holds, and what moves, are the same
 
     Notes
     -----
@@ -237,7 +237,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     >>> dask_gpusort.interp(da.from_array([3, 1.5, 9], chunks=2), xp, fp).compute()
     array([10., 15.,  0.])
     """
-    array, xp, fp = checked_points(x, xp, fp)
-    period, dtype = checked_period(period, (xp, fp)), fp.dtype
-    left, right = (None if period else checked_outside(*one, dtype) for one in (("left", left), ("right", right)))
-    return build_interp(array, xp, fp, left, right, period)
+    period = checked_number("period", period)
+    array, xp, fp = checked_points(x, xp, fp, period)
+    if period:
+        return build_interp(array, xp, fp, period=abs(period))
+    ends = (checked_number(*one, real=fp.dtype.kind != "c") for one in (("left", left), ("right", right)))
+    return build_interp(array, xp, fp, *ends)

@@ -300,7 +300,7 @@ REFUSED = [
             ((ONES, np.ones(2), np.ones(2)), {"right": "a"}),
             *(
                 (tuple(np.zeros(2, dtype if number == wrong else float) for number in range(3)), {})
-                for wrong, dtypes in enumerate(["c8 g O M8[s] U2", "c8 g O m8[s] S2", "G g O M8[s] U2"])
+                for wrong, dtypes in enumerate(["c8 g M8[s] U2", "c8 g m8[s] S2", "G g M8[s] U2"])
                 for dtype in dtypes.split()
             ),
         )

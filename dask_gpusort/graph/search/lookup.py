@@ -43,7 +43,7 @@ from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.numpy_search import make_value_set, occur
-from ...chunk.run import Run
+from ...chunk.run import Run, concatenate
 from ...chunk.steps import check_lengths
 from ...order import Order, of_floors
 from ...plan import Size
@@ -119,10 +119,7 @@ class Question:
         return ops.floor(ops.encode(self._converted(array), self.order), self.order)
 
     def searched(self, array: Any) -> Any:
-        """Keys or needles, shape (n,): in transit, or as `ops.rank` takes them to rank them in one array of keys.
-
-        Of an interpolation they are the user's.
-        """
+        """Keys or needles, shape (n,): in transit, as `ops.rank` takes them in one array, or as the user has them."""
         if self.interpolation is not None:
             return self._converted(array)
         if not (self.is_rank and self.joined):
@@ -149,8 +146,8 @@ def join_keys(
     `others` are chunks of the positions that sort the keys, none if they are sorted; or of values at the keys.
     """
     for number, (chunk, size) in enumerate(zip(chunks, sizes, strict=True), first):
-        keys_name = "xp" if question.interpolation else "the sorted keys"
-        what = "a chunk of test_elements" if question.want in ("in", "not in") else f"chunk {number} of {keys_name}"
+        array = "xp" if question.interpolation else "the sorted keys"
+        what = "a chunk of test_elements" if question.want in ("in", "not in") else f"chunk {number} of {array}"
         checked_chunk(chunk, question.key_dtype, what)
         if chunk.size != size and not math.isnan(size):
             raise wrong_size(f"{what} has {chunk.size} keys", size)
@@ -164,7 +161,8 @@ def join_keys(
     keys = question.searched(whole)
     if question.interpolation is not None:
         for number, (part, chunk) in enumerate(zip(parts, others, strict=True), first):
-            check_lengths(part, [checked_chunk(chunk, question.interpolation.dtype, f"chunk {number} of fp", ndim=1)])
+            checked_chunk(chunk, question.interpolation.dtype, f"chunk {number} of fp", ndim=1)
+            check_lengths(part, [chunk])
         return keys, complete(ops.concatenate(others).astype(question.dtype, copy=False))
     if others:
         keys = keys[_checked_sorter(ops.concatenate(others), len(keys))]
@@ -418,28 +416,25 @@ def look_up_piece(
     """Task: what is wanted of needles whose ranks are in a group; `ordered` says whether they are sorted."""
     keys, ops = found[0], ops_for(needles)
     if question.interpolation is not None:
-        return complete(_interpolated(found, needles, scan, group, question, question.interpolation))
+        decoded = ops.decode(needles.copy(), question.order)
+        return complete(_interpolated(found, decoded, scan, group, question.interpolation))
     rank = ops.rank_sorted if ordered else ops.rank
     wanted = wanted_of(keys, needles, rank(keys, needles, question.transit, question.side), question)
     return complete(wanted + scan.starts[group] if question.is_rank else wanted)
 
 
-def _interpolated(
-    found: SortedKeys, needles: Any, scan: GroupStarts, group: int, question: Question, between: Interpolation
-) -> Any:
+def _interpolated(found: SortedKeys, needles: Any, scan: GroupStarts, group: int, between: Interpolation) -> Any:
     """The values at needles that belong to a group."""
-    ops, last = ops_for(needles), [one[-1:] for one in found]
     if not len(needles):
-        return ops.empty(question.dtype, (0,))
-    needles = ops.decode(needles.copy(), question.order)
-    values = between.at(needles, *found)
+        return found[1][:0]  # the group may be empty, where NumPy refuses to interpolate
+    last, values = [one[-1:] for one in found], between.at(needles, *found)
     if scan.starts[-1] > 1:
         # Needles behind the last key are between it and the first key of the next group that has one. NumPy gives NaN
         # for NaN if there are at least two keys: behind the last group its last key is repeated.
         number = bisect_right(scan.groups, group)
         following = [one[number : number + 1] for one in scan.firsts] if number < len(scan.groups) else last
         behind = (needles > last[0]) | (needles != needles)
-        values[behind] = between.at(needles[behind], *map(ops.concatenate, zip(last, following, strict=True)))
+        values[behind] = between.at(needles[behind], *map(concatenate, zip(last, following, strict=True)))
     return values
 
 

@@ -45,25 +45,30 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     """Rank needles among keys, one-dimensional, sorted or with a `sorter` of positions; then all keys are joined."""
     order = Order(concatenated_dtype([array, needles]), stable=True)
     question = Question(order, side, array.dtype, needles.dtype)
-    plan = _plan(array, needles, near=True, whole=None if sorter is None else "sorter")
+    plan = _plan(_bytes(array), needles, near=True, whole=None if sorter is None else "sorter")
     return _looked_up(plan, question, array, needles, sorter)
 
 
-def build_interp(x: Any, xp: Any, fp: Any, left: complex | None, right: complex | None, period: float | None) -> Any:
+def build_interp(
+    x: Any, xp: Any, fp: Any, left: complex | None = None, right: complex | None = None, period: float | None = None
+) -> Any:
     """Interpolate between values `fp` at sorted keys `xp`, one-dimensional and in the same chunks, unless periodic."""
     fp = same_chunks(xp, fp, "fp", "xp")
     if period is not None:
-        x, xp, fp = (x.astype(float) % period, *_periodic(xp.astype(float) % period, fp, period))
+        x, xp, fp = _with_period(x, xp, fp, period)
     order = Order(np.dtype(np.float64), stable=True)
     question = Question(order, "value", xp.dtype, x.dtype, interpolation=Interpolation(fp.dtype, left, right))
-    plan = _plan(xp, x, near=True, itemsize=order.dtype.itemsize + question.dtype.itemsize)
+    plan = _plan(_bytes(xp, order.dtype.itemsize + question.dtype.itemsize), x, near=True)
     return _looked_up(plan, question, xp, x, fp)
 
 
-def _periodic(xp: Any, fp: Any, period: float) -> tuple[Any, Any]:
-    """Sort keys within a period with their values, and put the last ones in front and the first ones behind."""
+def _with_period(x: Any, xp: Any, fp: Any, period: float) -> tuple[Any, Any, Any]:
+    """Needles and keys modulo a period, sorted with the values; the last key is also in front, the first one behind."""
+    # The operators of a Dask array of one element would drop its empty chunks.
+    x, xp = (one.astype(np.float64).map_blocks(np.mod, period, dtype=np.float64) for one in (x, xp))
     xp, fp = build_sort(Options(), "both", xp, (fp,), axis=0)
-    return da.concatenate([xp[-1:] - period, xp, xp[:1] + period]), da.concatenate([fp[-1:], fp, fp[:1]])
+    front, back = (one.map_blocks(np.add, by, dtype=xp.dtype) for one, by in ((xp[-1:], -period), (xp[:1], period)))
+    return x, da.concatenate([front, xp, back]), da.concatenate([fp[-1:], fp, fp[:1]])
 
 
 def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
@@ -75,7 +80,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
         note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
-    plan = _plan(test if whole else flatten(test, None)[0], array, whole=whole, sorts=whole is None)
+    plan = _plan(_bytes(test if whole else flatten(test, None)[0]), array, whole=whole, sorts=whole is None)
     if plan.sorts:
         (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
     question = Question(
@@ -130,18 +135,11 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
 
 
 def _plan(
-    array: Any,
-    needles: Any,
-    *,
-    near: bool = False,
-    whole: SearchReason | None = None,
-    sorts: bool = False,
-    itemsize: int | None = None,
+    keys: tuple[Size, ...], needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
 ) -> SearchPlan:
-    # `itemsize` is that of a key with the value at it.
     runtime = Runtime.of(needles)
     plan = make_search_plan(
-        Searched(_bytes(array, itemsize), _bytes(needles), max(needles.dtype.itemsize, 1)),
+        Searched(keys, _bytes(needles), max(needles.dtype.itemsize, 1)),
         runtime.workers,
         runtime.memory,
         setting("groups"),
