@@ -69,7 +69,8 @@ class Interpolation:
     def at(self, needles: Any, keys: Any, values: Any) -> Any:
         """The values at needles, shape (n,)."""
         # CuPy takes contiguous needles alone.
-        return np.interp(np.ascontiguousarray(needles), keys, values, self.left, self.right)
+        needles = needles if needles.flags.c_contiguous else needles.copy()
+        return np.interp(needles, keys, values, self.left, self.right)
 
 
 @dataclass(frozen=True)
@@ -256,9 +257,9 @@ class Lookup(ArrayRecipe):
         sizes = [math.prod(chunk) for chunk in product(*self.key_chunks)]
         for chunks in self.plan.groups:
             parts = List(*(keys[chunk] for chunk in chunks))
-            others = chunks if self.question.interpolation else range(self.sorter_blocks)
-            beside = chunks_of(self.names[-1], ((number,) for number in others), held=held)
-            yield parts, self.question, tuple(sizes[chunk] for chunk in chunks), chunks[0], List(*beside)
+            numbers = chunks if self.question.interpolation else range(self.sorter_blocks)
+            others = List(*chunks_of(self.names[-1], ((number,) for number in numbers), held=held))
+            yield parts, self.question, tuple(sizes[chunk] for chunk in chunks), chunks[0], others
 
     def _near_bundles(self, tasks: Tasks, held: Mapping[Key, Any]) -> None:
         """Add the bundles that are looked up in all keys."""
