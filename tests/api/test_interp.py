@@ -28,7 +28,7 @@ def test_points_in_any_groups(data, count, part):
     fp = VALUES[part] * (1 + 2j if data.draw(st.booleans()) else 1)
     sizes = data.draw(ours.chunk_sizes(len(xp)))
     x = ours.dask_array(AROUND.reshape(3, 5), data.draw(ours.chunkings((3, 5))))
-    unknown = data.draw(st.booleans()) and not da.array_expr_enabled()
+    unknown = data.draw(st.booleans())
     points = [ours.dask_array(one, (sizes,), unknown=unknown) for one in (xp, fp)]
     if not unknown:
         points[1] = data.draw(st.sampled_from([points[1], fp, da.from_array(fp, chunks=3)]))
