@@ -57,20 +57,6 @@ def test_elements_of_unknown_sizes_and_one_element():
     assert (one.shape, one.dtype, float(computed(one))) == ((), np.float64, 4.5)
 
 
-@pytest.mark.parametrize("sizes", [(4, 0, 3, 0), (7,), (1,) * 7])
-def test_a_period(sizes):
-    xp, fp = np.array([350, -5, 365, 190, 80.5, 725, 1e6]), np.arange(7.0)
-    x = np.linspace(-400, 800, 60)
-    with groups(3):
-        found = dask_gpusort.interp(da.from_array(x, chunks=25), da.from_array(xp, chunks=(sizes,)), fp, 9, period=-360)
-    unique = np.r_[350, 190, 80.5, 1e6, 355], np.r_[0, 3, 4, 6, 1.0]
-    assert (np.interp(355, *unique, period=360), computed(found).shape) == (1, (60,))
-    stable = np.argsort(xp % 360, kind="stable")
-    around = np.r_[stable[-1], stable, stable[0]]
-    points = (xp % 360)[around] + np.r_[-360, np.zeros(7), 360]
-    np.testing.assert_array_equal(computed(found), np.interp(x % 360, points, fp[around]))
-
-
 def test_no_task_has_all_points():
     x, fp = (da.arange(6400, chunks=100, dtype=float) for _ in range(2))
     joined = []

@@ -58,7 +58,7 @@ def build_interp(
         x, xp, fp = _with_period(x, xp, fp, period)
     order = Order(np.dtype(np.float64), stable=True)
     question = Question(order, "value", xp.dtype, x.dtype, interpolation=Interpolation(fp.dtype, left, right))
-    plan = _plan(_bytes(xp, order.dtype.itemsize + question.dtype.itemsize), x, near=True)
+    plan = _plan(_bytes(xp, order.dtype.itemsize + question.dtype.itemsize), x.astype(order.dtype), near=True)
     return _looked_up(plan, question, xp, x, fp)
 
 
