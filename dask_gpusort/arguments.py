@@ -6,13 +6,14 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from numbers import Complex, Real
 from typing import Any
 
 import numpy as np
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .array_arguments import check_library, checked_array
+from .array_arguments import check_library, checked_array, known_size
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.sort.request import Options
@@ -265,3 +266,36 @@ def checked_by_values(kind: Any, *dtypes: np.dtype[Any]) -> bool | None:
             "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
         )
     return None if kind is None else kind == "table"
+
+
+def checked_points(x: Any, xp: Any, fp: Any, period: float | None) -> list[Any]:
+    """Make the arrays of an interpolation Dask arrays of numbers of one library."""
+    names = "x", "xp", "fp"
+    arrays = [checked_array(one, name) for one, name in zip((x, xp, fp), names, strict=True)]
+    for name, array, dtype in zip(names, arrays, ("float64", "float64", "complex128"), strict=True):
+        if not np.can_cast(array.dtype, dtype):
+            raise TypeError(
+                f"{name} cannot be cast safely from {array.dtype} to {dtype}: give {name}.astype({dtype!r})"
+            )
+        if name != "x" and array.ndim != 1:
+            raise ValueError(f"{name} must have one dimension, got {array.ndim}: give {name}.ravel()")
+        if name != "x" and period is not None:
+            known_size(array, 0, name)
+    check_library(arrays)
+    _, points, values = (array.size for array in arrays)
+    if points != values and not math.isnan(points + values):
+        raise ValueError(f"fp and xp are not of the same length ({values} and {points}): give each point a value")
+    if points == 0:
+        raise ValueError("array of sample points is empty: give xp and fp at least one element")
+    if period == 0:
+        raise ValueError("period must be a non-zero value: give None where nothing repeats")
+    return arrays
+
+
+def checked_number(name: str, value: Any, *, real: bool = True) -> Any:
+    """Convert a number of any type to one of Python; None stays None."""
+    found: Any = value[()] if getattr(value, "ndim", None) == 0 else value
+    kind: Any = Real if real else Complex
+    if not (found is None or isinstance(found, kind)):
+        raise TypeError(f"{name} must be a {'real ' * real}number, not {value!r}")
+    return None if found is None else float(found) if real else complex(found)

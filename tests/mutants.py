@@ -143,6 +143,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "values[0].astype(np.int64, copy=False).argsort()] = found",
         ),
     },
+    "api/test_interp.py": {
+        "interp: behind the last key of a group": ("values[behind] = between.at(", "between.at("),
+        "interp: NaN behind one key": ("| (needles != needles)", ""),
+        "interp: the next group with keys": ("bisect_right(scan.groups, group)", "group + 1"),
+    },
     "take_along_axis put_along_axis take": {
         "positions: negative ones": ("positions + size, positions)", "-positions, positions)"),
         "positions: clip": ("positions.clip(0, size - 1)", "positions.clip(0, size - 2)"),

@@ -70,6 +70,7 @@ ALIKE: dict[str, Call] = {
     **{f"unique_{what}": (getattr(dask_gpusort, f"unique_{what}"), one) for what in ("all", "counts")},
     **{f"unique_{what}": (getattr(dask_gpusort, f"unique_{what}"), one) for what in ("inverse", "values")},
     "setdiff1d": (dask_gpusort.setdiff1d, two),
+    "interp": (dask_gpusort.interp, lambda source: [source.keys(1), source.in_order(), source.keys()]),
     "setxor1d": (dask_gpusort.setxor1d, two),
     "take_along_axis": (partial(dask_gpusort.take_along_axis, axis=0), with_positions),
     "top_k": (lambda x: dask_gpusort.top_k(x, MOST, axis=0), one),

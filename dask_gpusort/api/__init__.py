@@ -7,7 +7,7 @@
 `partitions`        partitions by the keys at some ranks
 `ranks`             ranks of keys
 `sets`              distinct values, sets
-`search`            positions in a sorted array, membership
+`search`            positions in a sorted array, membership, interpolation
 `positions`         elements at given positions, read or written
 ==================  ==================================================
 """
@@ -37,6 +37,7 @@ __all__ = [
     "explain_take",
     "explain_take_along_axis",
     "explain_unique",
+    "interp",
     "intersect1d",
     "is_sorted",
     "isin",

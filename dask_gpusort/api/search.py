@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..arguments import checked_by_values, checked_side, checked_sorter
+from ..arguments import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
 from ..array_arguments import checked_sides
 from ..graph.explain import explained
-from ..graph.search.searches import build_membership, build_search
+from ..graph.search.searches import build_interp, build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
 _SIDES = ("element", "test_elements")
@@ -187,3 +187,59 @@ def explain_isin(
     strategy  join: all keys are one array, because they are few
     """
     return explained(isin, *checked_sides(element, test_elements, _SIDES, _SIDES), invert=invert, kind=kind)
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Values at elements, interpolated linearly between points, lazily: `numpy.interp`.
+
+    Parameters
+    ----------
+    x : dask array or array_like of real numbers
+        Where to interpolate, in any order, of any shape and chunks, of known or unknown sizes.
+    xp : dask array or array_like of real numbers, shape (n,)
+        Where the points are, in ascending order and without NaN; with a period in any order. Chunks may be empty.
+    fp : dask array or array_like of real or complex numbers, shape (n,)
+        The values at the points. Chunks may differ from those of `xp`; of unknown sizes, both have as many.
+    left, right : number, optional
+        The value before the first point and behind the last one; by default that of the first, and of the last point.
+        With a period they have no effect.
+    period : number, optional
+        Not 0. Then `x` and `xp` are taken modulo its absolute value, and `xp` is sorted.
+
+    Returns
+    -------
+    dask array of float64 or complex128
+        The shape and the chunks of `x`. Of NaN it is NaN.
+
+    Raises
+    ------
+    ValueError
+        If `xp` or `fp` has another number of dimensions than one, or no elements; if their sizes differ, or are unknown
+        with a period; if `period` is 0.
+    TypeError
+        If NumPy does not convert `x`, `xp` or `fp` safely to float64, or `fp` to complex128; if `left`, `right` or
+        `period` is no number; if the chunks are of different libraries.
+
+    See Also
+    --------
+    searchsorted : what one task holds, and what moves, are the same
+
+    Notes
+    -----
+    With a period, NumPy converts more dtypes, and of points that are equal modulo it takes any one, where this takes
+    the last one in their order. CuPy chunks are interpolated by `cupy.interp`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> xp, fp = da.from_array([1, 2, 4], chunks=2), da.from_array([10.0, 20.0, 0.0], chunks=2)
+    >>> dask_gpusort.interp(da.from_array([3, 1.5, 9], chunks=2), xp, fp).compute()
+    array([10., 15.,  0.])
+    """
+    period = checked_number("period", period)
+    array, xp, fp = checked_points(x, xp, fp, period)
+    if period:
+        return build_interp(array, xp, fp, period=abs(period))
+    ends = (checked_number(*one, real=fp.dtype.kind != "c") for one in (("left", left), ("right", right)))
+    return build_interp(array, xp, fp, *ends)

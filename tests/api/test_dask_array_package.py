@@ -50,6 +50,7 @@ CALLS = {
         lambda a: (np.where(np.arange(23) == a[0], 70, a),),
     ),
     "searchsorted": (lambda a: (dask_gpusort.searchsorted(np.arange(9), a),), lambda a: (a,)),
+    "interp": (lambda a: (dask_gpusort.interp(a, np.arange(9), np.arange(9) / 2),), lambda a: (a / 2,)),
     "partition": (lambda a: (dask_gpusort.partition(a, 0)[:1],), lambda a: (a.min(keepdims=True),)),
 }
 

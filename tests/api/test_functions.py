@@ -373,6 +373,39 @@ def searchsorted(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([keys, needles], lambda x, v: dask_gpusort.searchsorted(x, v, side), [wanted], 1, assert_same_values)
 
 
+#: Numbers that NumPy converts safely to float64.
+REAL = [np.dtype(name) for name in (*ours.INTEGERS, *ours.FLOATS, ">i4", ">f8")]
+REAL = [dtype for dtype in REAL if dtype in ours.EVERY]
+NUMBERS = st.none() | st.integers(-9, 9) | st.floats(allow_nan=False, width=32)
+
+
+def interp_with_period(x: Any, xp: Any, fp: Any, period: float) -> Any:
+    """NumPy's, where a stable sort orders the points that are equal modulo the period."""
+    period, (x, xp) = abs(period), (one.astype(float) % abs(period) for one in (x, xp))
+    order = np.argsort(xp, kind="stable")
+    at = np.concatenate([order[-1:], order, order[:1]])
+    points = xp[at]
+    points[0] -= period
+    points[-1] += period
+    return np.interp(x, points, fp[at])
+
+
+def interp(draw: Any, shape: tuple[int, ...]) -> Case:
+    size = (max(shape[0], 1),)
+    xp, period = make(draw, size, REAL), draw(st.none() | st.sampled_from([7, -3, 0.5, np.float32(360)]))
+    if xp.dtype.kind == "f":
+        xp = np.where(np.isfinite(xp) if period else ~np.isnan(xp), xp, xp.dtype.type(0))
+    xp = xp if period else np.sort(xp)
+    fp, x = make(draw, size, [*REAL, *(np.dtype(name) for name in ("c8", "c16"))]), make(draw, draw(NEEDLES), REAL)
+    x.reshape(-1)[::2] = xp.astype(x.dtype)[np.arange(x.size)[::2] % len(xp)]
+    how = {"left": draw(NUMBERS), "right": draw(NUMBERS | st.just(2 - 1j)) if fp.dtype.kind == "c" else draw(NUMBERS)}
+    wanted = interp_with_period(x, xp, fp, period) if period else np.interp(x, xp, fp, **how)
+    if period and len(np.unique(xp.astype(float) % abs(period))) == len(xp):
+        np.testing.assert_array_equal(wanted, np.interp(x, xp, fp, period=period))
+    call = functools.partial(dask_gpusort.interp, **how, period=period)
+    return Case([x, xp, fp], call, [np.asarray(wanted)], 0, assert_same_values)
+
+
 def isin(draw: Any, shape: tuple[int, ...]) -> Case:
     test, invert = make(draw, shape), draw(st.booleans())
     elements = make(draw, draw(NEEDLES), [test.dtype])
@@ -534,6 +567,7 @@ FUNCTIONS = {
     "setxor1d": Function(set_function("setxor1d")),
     "positions of intersect1d": Function(intersect1d_with_positions, unknown=False),
     "searchsorted": Function(searchsorted, several=False),
+    "interp": Function(interp, several=False, unknown=False),
     "isin": Function(isin),
     "take": Function(take, unknown=False, exchanges=at.exchanges),
     "take_along_axis": Function(take_along_axis, several=False, unknown=False, exchanges=at.exchanges),

@@ -54,6 +54,7 @@ REST = [
     "test_weights.py::test_bad_weights_raise_in_the_computation",
     "test_weights.py::test_long_lanes_are_sorted[0]",
     "test_functions.py::test_one_dimension[isin]",
+    "test_functions.py::test_one_dimension[interp]",
     "test_search.py::test_sorter",
     "test_explain.py::test_rank",
     "test_explain.py::test_searchsorted",

@@ -30,7 +30,7 @@ PARAMETERS = {name: list(inspect.signature(function).parameters) for name, funct
 STATISTICS = [name for name in FUNCTIONS if "out" in PARAMETERS[name] or name == "explain_quantile"]
 ARRAYS = {
     *("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"),
-    *("keys", "arrays", "values", "weights", "sorter", "companions"),
+    *("keys", "arrays", "values", "weights", "sorter", "companions", "xp", "fp"),
 }
 #: Parameters of which any value is true or false, or that choose what is returned.
 FLAGS = {
@@ -160,6 +160,14 @@ WRONG = {
         Wrong(da.ones(5), ValueError, r"weights.*\(got shape \(5,\)"),
         Wrong(["a"] * 4, TypeError, "weights must be real numbers, not <U1"),
     ],
+    **{
+        side: [Wrong(w, TypeError, f"{side} must be a real number.*, not") for w in ("2", 1j, [1], da.ones(()))]
+        for side in ("left", "right")
+    },
+    "period": [
+        Wrong(0, ValueError, "period must be a non-zero value"),
+        *(Wrong(wrong, TypeError, "period must be a real number, not") for wrong in ("day", 1j, [2], da.ones(()))),
+    ],
     "sorter": [
         Wrong([0.5], TypeError, "sorter must only contain integers"),
         Wrong([0], ValueError, "sorter.size must equal a.size"),
@@ -280,6 +288,24 @@ REFUSED = [
         )
     ),
     *(
+        ("interp", arguments, options)
+        for arguments, options in (
+            ((ONES, np.ones((2, 2)), np.ones(4)), {}),
+            ((ONES, np.ones(4), np.ones((2, 2))), {"period": 2}),
+            ((ONES, np.ones(3), np.ones(2)), {}),
+            ((ONES, np.ones(3), np.ones(2)), {"period": 2}),
+            ((ONES, np.ones(0), np.ones(0)), {}),
+            ((ONES, np.ones(2), np.ones(2)), {"period": 0}),
+            ((ONES, np.ones(2), np.ones(2)), {"left": 1j}),
+            ((ONES, np.ones(2), np.ones(2)), {"right": "a"}),
+            *(
+                (tuple(np.zeros(2, dtype if number == wrong else float) for number in range(3)), {})
+                for wrong, dtypes in enumerate(["c8 g M8[s] U2", "c8 g m8[s] S2", "G g M8[s] U2"])
+                for dtype in dtypes.split()
+            ),
+        )
+    ),
+    *(
         ("isin setdiff1d", (np.zeros(2, first), np.zeros(2, second)), {})
         for first, second in (("V3", "V5"), ("V3", "S3"), ("i4,i4", "i4"), ("i4,i4", "i4,i4,i4"), ("m8[s]", "m8[Y]"))
     ),
@@ -362,9 +388,9 @@ def building_computes_nothing(raise_if_computes: Any) -> Iterator[None]:
 
 def arguments_of(name: str, array: Any = ROWS) -> dict[str, Any]:
     """Valid arguments of a function: those that it needs."""
-    one = X if ("searchsorted" in name or name == "merge_sorted") and array.ndim != 1 else array
+    one = X if ("searchsorted" in name or name in ("merge_sorted", "interp")) and array.ndim != 1 else array
     needed = {
-        **dict.fromkeys(("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"), one),
+        **dict.fromkeys(("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v", "xp", "fp"), one),
         "keys": (one, one) if name == "lexsort" else one,
         "arrays": (one,),
         "companions": (),
@@ -502,7 +528,7 @@ def test_dtypes_without_the_arithmetic(name: str, dtype: Any) -> None:
         refused = str(error)
         assert re.search(r"give |use ", refused) or "real numbers, not" in refused
         assert str(x.dtype) in refused
-        assert name in STATISTICS
+        assert name in (*STATISTICS, "interp")
 
 
 #: Functions that take lanes in several chunks of unknown sizes.

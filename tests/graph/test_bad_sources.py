@@ -99,6 +99,7 @@ SECONDS = {
     "put_along_axis": ("the indices", lambda x: dask_gpusort.put_along_axis(MANY, x, GOOD, 0)),
     "values": ("the values", lambda x: dask_gpusort.put_along_axis(MANY, MANY, x, 0)),
     "searchsorted": ("the needles", lambda x: dask_gpusort.searchsorted(SORTED, x)),
+    "interp": ("x", lambda x: dask_gpusort.interp(x, SORTED, GOOD)),
     "isin": ("the elements", lambda x: dask_gpusort.isin(x, GOOD)),
 }
 SHORTER = (lambda part: part[1:], ValueError, r"shape \(399,\) where its array says \(400,\): give map_blocks the true")

@@ -179,6 +179,7 @@ CALLS = {
     "setdiff1d": lambda x: dask_gpusort.setdiff1d(x, x),
     "isin": lambda x: dask_gpusort.isin(x, x),
     "searchsorted": lambda x: dask_gpusort.searchsorted(x, x),
+    "interp": lambda x: dask_gpusort.interp(x, x, x),
     "take": lambda x: dask_gpusort.take(x, x.astype(int)),
 }
 

@@ -339,6 +339,10 @@ CALLS = {
         lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x.astype("U")), at.astype("U")),
         lambda x, at: np.searchsorted(np.sort(x.astype("U")), at.astype("U")),
     ),
+    "interpolation": (
+        lambda x, at: dask_gpusort.interp(at / 3, dask_gpusort.sort(x), dask_gpusort.sort(-x)),
+        lambda x, at: np.interp(at / 3, np.sort(x), np.sort(-x)),
+    ),
     "membership": (lambda x, at: dask_gpusort.isin(at, x, invert=True), lambda x, at: np.isin(at, x, invert=True)),
     "a copy": (lambda x, at: clone(dask_gpusort.sort(x)), lambda x, at: np.sort(x)),
     "bound": (lambda x, at: bind(dask_gpusort.sort(x), at.sum()), lambda x, at: np.sort(x)),

@@ -45,7 +45,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from dask.typing import Key
 
-from ...chunk import ops_for
 from ...chunk.run import Run
 from ...table import IntArray
 from .._dask import List, Task
@@ -58,9 +57,9 @@ from ..search.lookup import (
     cut_bundle,
     group_ends,
     join_keys,
+    look_up_piece,
     scan_groups,
     sort_bundle,
-    wanted_of,
 )
 from ..sets.local import OF_KEYS, LocalDistinct, Spread, spread
 from ..sets.number import Edge, Numbering, Scan, edge_of, number_chunk, scan_edges
@@ -259,14 +258,14 @@ class KeptLookup(Lookup):
         return tasks
 
 
-def keep_keys(*arguments: Any) -> tuple[Handle, tuple[Any, int]]:
+def keep_keys(*arguments: Any) -> tuple[Handle, tuple[int, list[Any]]]:
     """Task: keep the keys of a group; the arguments are those of `join_keys`. Gives what `group_ends` gives, too."""
-    found = join_keys(*arguments)
-    (handle,) = keep([Run(found[0])])
+    keys, values = found = join_keys(*arguments)
+    (handle,) = keep([Run(keys, () if values is None else (values,))])
     return handle, group_ends(found)
 
 
-def scan_kept(kept: list[tuple[Handle, tuple[Any, int]]]) -> Keys:
+def scan_kept(kept: list[tuple[Handle, tuple[int, list[Any]]]]) -> Keys:
     """Task: where the keys of each group are, and where groups begin."""
     handles, ends = map(list, zip(*kept, strict=True))
     check_listed(handles)
@@ -294,13 +293,10 @@ def keep_found(keys: Keys, asked: Asked, group: int, question: Question) -> Kept
     """Task: look up the needles for a group."""
     handles, scan = keys
     run = take_run(handles[group])
-
-    def look_up(needles: Any) -> Any:
-        ranks = ops_for(needles).rank(run.keys, needles, question.transit, question.side)
-        found = wanted_of(run.keys, needles, ranks, question)
-        return found + scan.starts[group] if question.is_rank else found
-
-    return reply_to(asked[1], group, look_up)
+    found = run.keys, next(iter(run.values), None)
+    return reply_to(
+        asked[1], group, lambda needles: look_up_piece(found, needles, scan, group, question, ordered=False)
+    )
 
 
 class KeptNumbering(Numbering):

@@ -23,11 +23,15 @@ Others are joined group by group. Needles are sorted, and cut where groups begin
                              search-scatter             all of a bundle, scattered to their positions
                                     |
                                output chunks
+
+An interpolation joins the values at the keys with these. `search-scan` has the first value of each group too: needles
+behind the last key of a group are between this key and the first one of the next group.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
@@ -39,7 +43,8 @@ from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.numpy_search import make_value_set, occur
-from ...chunk.run import Run
+from ...chunk.run import Run, concatenate
+from ...chunk.steps import check_lengths
 from ...order import Order, of_floors
 from ...plan import Size
 from ...plan.search import SearchPlan, holds_objects
@@ -48,8 +53,24 @@ from .._dask import List, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk, declared_chunks, wrong_size
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 
-#: Sorted keys in transit and None; or a set of values and the least of them (see `chunk.numpy_search`).
-SortedKeys: TypeAlias = tuple[Any, int | None]
+#: Sorted keys in transit and None; a set of values and the least of them (see `chunk.numpy_search`); or keys and the
+#: values at them, for an interpolation.
+SortedKeys: TypeAlias = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """Say what is interpolated between keys."""
+
+    dtype: np.dtype[Any]  # of the values at the keys, as their array says
+    left: complex | None  # for needles before all keys; None is the first value
+    right: complex | None  # for needles behind all keys; None is the last value
+
+    def at(self, needles: Any, keys: Any, values: Any) -> Any:
+        """The values at needles, shape (n,)."""
+        # CuPy takes contiguous needles alone.
+        needles = needles if needles.flags.c_contiguous else needles.copy()
+        return np.interp(needles, keys, values, self.left, self.right)
 
 
 @dataclass(frozen=True)
@@ -57,13 +78,14 @@ class Question:
     """Say what is asked of each needle."""
 
     order: Order  # of keys and needles, in their common dtype
-    #: The rank of the needle from one side, or whether it is, or is not, among the keys.
-    want: Literal["left", "right", "in", "not in"]
+    #: The rank of the needle from one side; whether it is, or is not, among the keys; or the value at it.
+    want: Literal["left", "right", "in", "not in", "value"]
     key_dtype: np.dtype[Any]
     needle_dtype: np.dtype[Any]
     most_values: float = 0  # largest range of integers for which a set of values is made
     presorted: bool = True  # whether the keys are sorted
     joined: bool = True  # whether all keys are one array
+    interpolation: Interpolation | None = None  # if values are wanted
 
     @property
     def is_rank(self) -> bool:
@@ -73,6 +95,8 @@ class Question:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the result."""
+        if self.interpolation is not None:
+            return np.dtype(np.complex128 if self.interpolation.dtype.kind == "c" else np.float64)
         return np.dtype(np.int64 if self.is_rank else bool)
 
     @property
@@ -83,7 +107,7 @@ class Question:
     @property
     def needles(self) -> str:
         """The name of the needles in error messages."""
-        return "the needles" if self.is_rank else "the elements"
+        return "x" if self.interpolation else "the needles" if self.is_rank else "the elements"
 
     @property
     def transit(self) -> Order:
@@ -96,7 +120,9 @@ class Question:
         return ops.floor(ops.encode(self._converted(array), self.order), self.order)
 
     def searched(self, array: Any) -> Any:
-        """Keys or needles, shape (n,): in transit, or as `ops.rank` takes them to rank them in one array of keys."""
+        """Keys or needles, shape (n,): in transit, as `ops.rank` takes them in one array, or as the user has them."""
+        if self.interpolation is not None:
+            return self._converted(array)
         if not (self.is_rank and self.joined):
             return self.in_transit(array)
         return ops_for(array).ranked_keys(self._converted(array), self.order)
@@ -114,27 +140,33 @@ class Question:
 
 
 def join_keys(
-    chunks: list[Any], question: Question, sizes: Sequence[Size], first: int = 0, sorter: Sequence[Any] = ()
+    chunks: list[Any], question: Question, sizes: Sequence[Size], first: int = 0, others: Sequence[Any] = ()
 ) -> SortedKeys:
     """Task: join the keys of some chunks, of which `first` is the number of the first, into one sorted array.
 
-    `sorter` has chunks of the positions that sort the keys; it is empty if they are sorted.
+    `others` are chunks of the positions that sort the keys, none if they are sorted; or of values at the keys.
     """
     for number, (chunk, size) in enumerate(zip(chunks, sizes, strict=True), first):
-        what = f"chunk {number} of the sorted keys" if question.is_rank else "a chunk of test_elements"
+        array = "xp" if question.interpolation else "the sorted keys"
+        what = "a chunk of test_elements" if question.want in ("in", "not in") else f"chunk {number} of {array}"
         checked_chunk(chunk, question.key_dtype, what)
         if chunk.size != size and not math.isnan(size):
             raise wrong_size(f"{what} has {chunk.size} keys", size)
     ops = ops_for(chunks[0])
     parts = [chunk.reshape(-1) for chunk in chunks]
-    if not question.is_rank:
+    if question.want in ("in", "not in"):
         parts = [_that_can_be_equal(part, question.order.dtype) for part in parts]
     whole = ops.concatenate(parts)
     if _is_compared_by_numpy(question):
         return whole, None
     keys = question.searched(whole)
-    if sorter:
-        keys = keys[_checked_sorter(ops.concatenate(sorter), len(keys))]
+    if question.interpolation is not None:
+        for number, (part, chunk) in enumerate(zip(parts, others, strict=True), first):
+            checked_chunk(chunk, question.interpolation.dtype, f"chunk {number} of fp", ndim=1)
+            check_lengths(part, [chunk])
+        return keys, complete(ops.concatenate(others).astype(question.dtype, copy=False))
+    if others:
+        keys = keys[_checked_sorter(ops.concatenate(others), len(keys))]
     if not question.presorted:
         keys = ops.local_sort(keys, (), question.transit, positions=False).keys
     found = make_value_set(keys, question.most_values) if question.most_values else None
@@ -167,15 +199,17 @@ def _is_compared_by_numpy(question: Question) -> bool:
 
 def look_up(found: SortedKeys, block: Any, question: Question) -> Any:
     """Look needles up; the result has their shape."""
-    keys, least = found
+    keys, other = found
     if _is_compared_by_numpy(question):
         return np.isin(block, keys, invert=question.want == "not in")
     needles = question.searched(block)
-    if least is None:
+    if question.interpolation is not None:
+        result = question.interpolation.at(needles, keys, other)
+    elif other is None:
         ranks = ops_for(block).rank(keys, needles, question.transit, question.side)
         result = wanted_of(keys, needles, ranks, question)
     else:
-        result = _inverted(occur(needles, keys, least), question)
+        result = _inverted(occur(needles, keys, other), question)
     return complete(result.reshape(block.shape))
 
 
@@ -196,7 +230,7 @@ class Lookup(ArrayRecipe):
 
     plan: SearchPlan
     question: Question
-    names: tuple[str, ...]  # of the arrays of keys and of needles, and of the sorter, if there is one
+    names: tuple[str, ...]  # of the arrays of keys and of needles, and of the sorter or the values at keys, if any
     key_chunks: Chunks  # sizes in each dimension of the keys, nan where unknown
     chunks: Chunks  # sizes in each dimension of the needles, nan where unknown
     sorter_blocks: int = 0  # chunks of the sorter
@@ -221,10 +255,11 @@ class Lookup(ArrayRecipe):
         """The arguments of `join_keys` for each group."""
         keys = chunks_of(self.names[0], np.ndindex(*map(len, self.key_chunks)), held=held)
         sizes = [math.prod(chunk) for chunk in product(*self.key_chunks)]
-        sorter = [TaskRef((self.names[2], number)) for number in range(self.sorter_blocks)]
         for chunks in self.plan.groups:
             parts = List(*(keys[chunk] for chunk in chunks))
-            yield parts, self.question, tuple(sizes[chunk] for chunk in chunks), chunks[0], List(*sorter)
+            numbers = chunks if self.question.interpolation else range(self.sorter_blocks)
+            others = List(*chunks_of(self.names[-1], ((number,) for number in numbers), held=held))
+            yield parts, self.question, tuple(sizes[chunk] for chunk in chunks), chunks[0], others
 
     def _near_bundles(self, tasks: Tasks, held: Mapping[Key, Any]) -> None:
         """Add the bundles that are looked up in all keys."""
@@ -284,7 +319,7 @@ class GroupStarts(NamedTuple):
 
     starts: list[int]  # number of keys before each group
     groups: list[int]  # the groups that have keys
-    firsts: Any  # the first key of each of these, in transit
+    firsts: list[Any]  # the first keys of these, as they are joined, and of an interpolation the values at them
 
 
 class Bundle(NamedTuple):
@@ -315,18 +350,18 @@ def _in_shapes(array: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]
     return tuple(array[slice(*end)].reshape(shape) for end, shape in zip(ends, shapes, strict=True))
 
 
-def group_ends(found: SortedKeys) -> tuple[Any, int]:
-    """Task: the first key of a group, if it has one, and the number of its keys."""
-    keys, _ = found
-    return complete(keys[:1].copy()), len(keys)
+def group_ends(found: SortedKeys) -> tuple[int, list[Any]]:
+    """Task: the number of keys of a group, and if it has one the first, with the value at it."""
+    return len(found[0]), [complete(one[:1].copy()) for one in found if one is not None]
 
 
-def scan_groups(ends: list[tuple[Any, int]]) -> GroupStarts:
+def scan_groups(ends: list[tuple[int, list[Any]]]) -> GroupStarts:
     """Task: where groups begin."""
-    sizes = [size for _, size in ends]
+    sizes = [size for size, _ in ends]
     groups = [group for group, size in enumerate(sizes) if size]
-    firsts = ops_for(ends[0][0]).concatenate([first for first, _ in ends])
-    return GroupStarts(list(accumulate(sizes, initial=0)), groups, complete(firsts))
+    columns = zip(*(first for _, first in ends), strict=True)
+    firsts = [complete(ops_for(column[0]).concatenate(column)) for column in columns]
+    return GroupStarts(list(accumulate(sizes, initial=0)), groups, firsts)
 
 
 def sort_needles(blocks: list[Any], declared: list[DeclaredChunk], scan: GroupStarts, question: Question) -> Bundle:
@@ -354,7 +389,8 @@ def cut_bundle(needles: Any, scan: GroupStarts, question: Question) -> list[int]
     #
     # From the left, keys less than the needle are before its rank: the needle is greater than the group's first key.
     side: Side = "right" if question.side == "left" else "left"
-    begins = ops_for(needles).rank(needles, scan.firsts, question.transit, side).tolist()[1:]
+    firsts = question.in_transit(scan.firsts[0]) if question.interpolation else scan.firsts[0]
+    begins = ops_for(needles).rank(needles, firsts, question.transit, side).tolist()[1:]
     return _spread(begins, scan, len(needles))
 
 
@@ -375,12 +411,32 @@ def cut_needles(bundle: Bundle, group: int) -> Any:
     return bundle.run.keys[start:stop]
 
 
-def look_up_piece(found: SortedKeys, needles: Any, scan: GroupStarts, group: int, question: Question) -> Any:
-    """Task: what is wanted of sorted needles whose ranks are in a group."""
-    keys, _ = found
-    ranks = ops_for(needles).rank_sorted(keys, needles, question.transit, question.side)
-    wanted = wanted_of(keys, needles, ranks, question)
+def look_up_piece(
+    found: SortedKeys, needles: Any, scan: GroupStarts, group: int, question: Question, ordered: bool = True
+) -> Any:
+    """Task: what is wanted of needles whose ranks are in a group; `ordered` says whether they are sorted."""
+    keys, ops = found[0], ops_for(needles)
+    if question.interpolation is not None:
+        decoded = ops.decode(needles.copy(), question.order)
+        return complete(_interpolated(found, decoded, scan, group, question.interpolation))
+    rank = ops.rank_sorted if ordered else ops.rank
+    wanted = wanted_of(keys, needles, rank(keys, needles, question.transit, question.side), question)
     return complete(wanted + scan.starts[group] if question.is_rank else wanted)
+
+
+def _interpolated(found: SortedKeys, needles: Any, scan: GroupStarts, group: int, between: Interpolation) -> Any:
+    """The values at needles that belong to a group."""
+    if not len(needles):
+        return found[1][:0]  # the group may be empty, where NumPy refuses to interpolate
+    last, values = [one[-1:] for one in found], between.at(needles, *found)
+    if scan.starts[-1] > 1:
+        # Needles behind the last key are between it and the first key of the next group that has one. NumPy gives NaN
+        # for NaN if there are at least two keys: behind the last group its last key is repeated.
+        number = bisect_right(scan.groups, group)
+        following = [one[number : number + 1] for one in scan.firsts] if number < len(scan.groups) else last
+        behind = (needles > last[0]) | (needles != needles)
+        values[behind] = between.at(needles[behind], *map(concatenate, zip(last, following, strict=True)))
+    return values
 
 
 def scatter_found(bundle: Bundle, pieces: list[Any]) -> tuple[Any, ...]:

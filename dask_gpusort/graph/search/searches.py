@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal
 
+import dask.array as da
 import numpy as np
 
 from ...config import setting
@@ -25,11 +26,11 @@ from ...plan.search import (
 from ..collection import Output, new_arrays
 from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
-from ..inputs import concatenated_dtype, flatten
+from ..inputs import concatenated_dtype, flatten, same_chunks
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Keys, Options
-from .lookup import Lookup, Question
+from .lookup import Interpolation, Lookup, Question
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
 #: all: the set is an array of bool.
@@ -44,8 +45,30 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     """Rank needles among keys, one-dimensional, sorted or with a `sorter` of positions; then all keys are joined."""
     order = Order(concatenated_dtype([array, needles]), stable=True)
     question = Question(order, side, array.dtype, needles.dtype)
-    plan = _plan(array, needles, near=True, whole=None if sorter is None else "sorter")
+    plan = _plan(_bytes(array), needles, near=True, whole=None if sorter is None else "sorter")
     return _looked_up(plan, question, array, needles, sorter)
+
+
+def build_interp(
+    x: Any, xp: Any, fp: Any, left: complex | None = None, right: complex | None = None, period: float | None = None
+) -> Any:
+    """Interpolate between values `fp` at sorted keys `xp`, one-dimensional and in the same chunks, unless periodic."""
+    fp = same_chunks(xp, fp, "fp", "xp")
+    if period is not None:
+        x, xp, fp = _with_period(x, xp, fp, period)
+    order = Order(np.dtype(np.float64), stable=True)
+    question = Question(order, "value", xp.dtype, x.dtype, interpolation=Interpolation(fp.dtype, left, right))
+    plan = _plan(_bytes(xp, order.dtype.itemsize + question.dtype.itemsize), x.astype(order.dtype), near=True)
+    return _looked_up(plan, question, xp, x, fp)
+
+
+def _with_period(x: Any, xp: Any, fp: Any, period: float) -> tuple[Any, Any, Any]:
+    """Needles and keys modulo a period, sorted with the values; the last key is also in front, the first one behind."""
+    # The operators of a Dask array of one element would drop its empty chunks.
+    x, xp = (one.astype(np.float64).map_blocks(np.mod, period, dtype=np.float64) for one in (x, xp))
+    xp, fp = build_sort(Options(), "both", xp, (fp,), axis=0)
+    front, back = (one.map_blocks(np.add, by, dtype=xp.dtype) for one, by in ((xp[-1:], -period), (xp[:1], period)))
+    return x, da.concatenate([front, xp, back]), da.concatenate([fp[-1:], fp, fp[:1]])
 
 
 def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
@@ -57,7 +80,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
         note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
-    plan = _plan(test if whole else flatten(test, None)[0], array, whole=whole, sorts=whole is None)
+    plan = _plan(_bytes(test if whole else flatten(test, None)[0]), array, whole=whole, sorts=whole is None)
     if plan.sorts:
         (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
     question = Question(
@@ -94,28 +117,29 @@ def _most_values(array: Any, test: Any, by_values: bool | None) -> float:
     return MOST_VALUES if math.isnan(elements) else min(VALUES_PER_ELEMENT * elements, MOST_VALUES)
 
 
-def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, sorter: Any = None) -> Any:
+def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, other: Any = None) -> Any:
+    # The other array is a sorter, or has the values at the keys.
     Options().check(Keys(needles.astype(question.order.dtype), question.order))
-    inputs = [keys, needles, *(() if sorter is None else (sorter,))]
+    inputs = [keys, needles, *(() if other is None else (other,))]
     lookup = recipe_class(Lookup, plan.kept)(
         plan=plan,
         question=question if plan.joined else replace(question, most_values=0, joined=False),
         names=tuple(array.name for array in inputs),
         key_chunks=keys.chunks,
         chunks=needles.chunks,
-        sorter_blocks=0 if sorter is None else sorter.numblocks[0],
+        sorter_blocks=0 if other is None else other.numblocks[0],
     )
     meta = np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=question.dtype)
-    prefix = "searchsorted" if question.is_rank else "isin"
+    prefix = "interp" if question.interpolation else "searchsorted" if question.is_rank else "isin"
     return new_arrays(lookup, inputs, [Output(meta, needles.chunks)], prefix)[0]
 
 
 def _plan(
-    array: Any, needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
+    keys: tuple[Size, ...], needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
 ) -> SearchPlan:
     runtime = Runtime.of(needles)
     plan = make_search_plan(
-        Searched(_bytes(array), _bytes(needles), max(needles.dtype.itemsize, 1)),
+        Searched(keys, _bytes(needles), max(needles.dtype.itemsize, 1)),
         runtime.workers,
         runtime.memory,
         setting("groups"),
@@ -128,6 +152,6 @@ def _plan(
     return plan
 
 
-def _bytes(array: Any) -> tuple[Size, ...]:
+def _bytes(array: Any, itemsize: int | None = None) -> tuple[Size, ...]:
     """Bytes of each chunk in C order."""
-    return tuple(math.prod(sizes) * array.dtype.itemsize for sizes in product(*array.chunks))
+    return tuple(math.prod(sizes) * (itemsize or array.dtype.itemsize) for sizes in product(*array.chunks))
