@@ -66,10 +66,10 @@ def register(*names: str) -> Registration:
     """Make functions of other libraries lazy and exact for Dask arrays.
 
     These are `sort`, `argsort`, `lexsort`, `partition`, `argpartition`; `median`, `quantile`, `percentile` and their
-    twins that skip NaN; `searchsorted`, `isin`, `unique` and its kind, the set functions; `take`, `take_along_axis`.
-    What calls NumPy's functions then uses this package too, such as xarray's `median` and `quantile` of Dask arrays.
-    Without it NumPy's sorts compute the whole array, with a warning, and Dask's quantiles are approximate or need whole
-    lanes. For `lexsort`, NumPy recognises Dask arrays in a tuple of keys, but not in a list.
+    twins that skip NaN; `searchsorted`, `interp`, `isin`, `unique` and its kind, the set functions; `take`,
+    `take_along_axis`. What calls NumPy's functions then uses this package too, such as xarray's `median` and `quantile`
+    of Dask arrays. Without it NumPy's sorts compute the whole array, with a warning, and Dask's quantiles are
+    approximate or need whole lanes. For `lexsort`, NumPy recognises Dask arrays in a tuple of keys, but not in a list.
 
     Parameters
     ----------

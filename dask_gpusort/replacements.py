@@ -113,6 +113,7 @@ _OF_NUMPY: dict[str, Callable[..., Any]] = {
             api.percentile,
             api.nanpercentile,
             api.searchsorted,
+            api.interp,
             api.isin,
             api.unique_all,
             api.unique_counts,

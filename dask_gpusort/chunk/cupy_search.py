@@ -25,6 +25,11 @@ def ranked_keys(array: Any, order: Order) -> Any:
     return cupy.ascontiguousarray(array) if order.coded else floor(encode(array, order), order)
 
 
+def interpolate(needles: Any, keys: Any, values: Any, ends: tuple[Any, Any]) -> Any:
+    """Interpolate at needles; see `numpy_search.interpolate`."""
+    return cupy.interp(cupy.ascontiguousarray(needles), keys, values, *ends)
+
+
 def rank(keys: Any, needles: Any, order: Order, side: Side) -> Any:
     """Count the sorted keys less than ("left"), or up to ("right"), each needle; see `numpy_search.rank`."""
     if len(keys) < LEAST_KEYS or len(needles) < LEAST_NEEDLES or not order.coded:

@@ -53,6 +53,14 @@ def scatter(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return found
 
 
+def interpolate(needles: np.ndarray, keys: np.ndarray, values: np.ndarray, ends: tuple[Any, Any]) -> np.ndarray:
+    """Interpolate at needles in any order; `ends` are the values before and behind all keys, or None."""
+    if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES or (needles[1:] >= needles[:-1]).all():
+        return np.interp(needles, keys, values, *ends)
+    positions = np.argsort(needles)
+    return scatter(np.interp(needles[positions], keys, values, *ends), positions)
+
+
 def equal_before(keys: np.ndarray, needles: np.ndarray, ranks: np.ndarray, order: Order) -> np.ndarray:
     """Tell whether the key before each rank is equal to the needle."""
     if not len(keys):

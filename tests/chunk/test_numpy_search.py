@@ -61,3 +61,14 @@ def test_value_sets(data, name):
     width = int(test.max()) - int(test.min())
     assert len(occurs) == width + 1
     assert make_value_set(test, width) is None
+
+
+@pytest.mark.parametrize("ends", [(None, None), (-7.0, 2j)])
+def test_interpolation_of_needles_in_any_order(ends):
+    rng = np.random.default_rng(0)
+    keys = np.sort(rng.random(numpy_search.LEAST_KEYS))
+    values = rng.random(len(keys)) * (1 if ends[1] is None else 1j)
+    needles = np.r_[rng.uniform(-0.5, 1.5, 2 * numpy_search.BLOCK_NEEDLES), np.nan, keys[:3], -np.inf, np.inf]
+    for some in (needles, np.sort(needles)):
+        found = numpy_search.interpolate(some, keys, values, ends)
+        np.testing.assert_array_equal(found, np.interp(some, keys, values, *ends))

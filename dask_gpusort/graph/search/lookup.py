@@ -68,9 +68,7 @@ class Interpolation:
 
     def at(self, needles: Any, keys: Any, values: Any) -> Any:
         """The values at needles, shape (n,)."""
-        # CuPy takes contiguous needles alone.
-        needles = needles if needles.flags.c_contiguous else needles.copy()
-        return np.interp(needles, keys, values, self.left, self.right)
+        return ops_for(needles).interpolate(needles, keys, values, (self.left, self.right))
 
 
 @dataclass(frozen=True)

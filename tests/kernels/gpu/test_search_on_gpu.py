@@ -49,6 +49,22 @@ def test_sorter():
     )
 
 
+@pytest.mark.parametrize("groups", [None, 4])
+@pytest.mark.parametrize("options", [{}, {"left": -1, "right": 2}, {"period": 0.3}])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_interpolation(dtype, options, groups):
+    rng = np.random.default_rng(0)
+    points, values = np.sort(rng.uniform(0, 1, 20_000)), rng.standard_normal(20_000).astype(dtype)
+    needles = np.r_[rng.uniform(-0.5, 1.5, 29_990), [np.nan, np.inf, -np.inf], points[:7]].reshape(100, 300)
+    with dask.config.set({"gpusort.groups": groups}):
+        found = dask_gpusort.interp(*map(on_device, (needles, points, values), ((30, 200), 7000, 6000)), **options)
+    assert isinstance(found._meta, cupy.ndarray)
+    # CuPy may multiply and add in one step.
+    np.testing.assert_allclose(
+        cupy.asnumpy(found.compute()), np.interp(needles, points, values, **options), 1e-12, 1e-9
+    )
+
+
 def test_large_test_elements_are_sorted_first():
     rng = np.random.default_rng(0)
     elements, test = rng.integers(0, 1 << 40, 100_000), rng.integers(0, 1 << 40, 2_000_000)
