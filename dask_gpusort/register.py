@@ -112,7 +112,7 @@ def register(*names: str) -> Registration:
     if unknown := [name for name in names if name not in TARGETS]:
         known = ", ".join(map(repr, TARGETS))
         raise ValueError(f"names must be some of {known} (got {', '.join(map(repr, unknown))})")
-    chosen = tuple(dict.fromkeys(names or TARGETS))
+    chosen = tuple(dict.fromkeys(each for name in names or TARGETS for each in (name, *TARGETS[name].needs)))
     with _lock:
         _wanted.update(chosen)
         try:
@@ -220,7 +220,7 @@ def _put_back(owner: Any, name: str, previous: Any) -> None:
 def _reach(name: str) -> None:
     """Replace the functions of a loaded module that are wanted; the lock is held."""
     module = sys.modules.get(name)
-    for target, (_, replacements) in TARGETS.items():
+    for target, (_, replacements, _) in TARGETS.items():
         if module is None or (target, name) in _reached or not TARGETS[target].concerns(name):
             continue
         _put_back_copies(module)
