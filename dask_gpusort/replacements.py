@@ -244,9 +244,9 @@ def _for_scipy(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]
     # Without its variable of the environment SciPy takes Dask arrays for arrays of NumPy.
     if not getattr(sys.modules.get("scipy._lib._array_api"), "SCIPY_ARRAY_API", False):
         return
-    for name, replacement in scipy_stats.REPLACEMENTS.items():
+    for name in scipy_stats.NAMES:
         if previous := vars(module).get(name):
-            yield module, name, replacement(previous, is_wanted)
+            yield module, name, scipy_stats.serving(previous, is_wanted)
 
 
 class Target(NamedTuple):

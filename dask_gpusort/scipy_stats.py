@@ -18,40 +18,24 @@ from . import api
 from .array_arguments import known_size
 from .array_packages import for_both_packages, is_of_dask_array
 
-#: Tells whether a call of `register` still wants this.
-IsWanted = Callable[[], bool]
-#: Functions whose samples a decorator of SciPy brings to the last axis, and whether samples are paired: then they are
-#: broadcast along this axis too.
-PAIRED = {
-    **dict.fromkeys(("spearmanrho", "chatterjeexi", "wilcoxon", "friedmanchisquare"), True),
-    **dict.fromkeys(("mannwhitneyu", "ansari", "fligner", "mood", "kruskal", "brunnermunzel"), False),
-    **dict.fromkeys(("iqr", "median_abs_deviation"), False),
-}
+Function = Callable[..., Any]
+
+#: Functions whose samples a decorator of SciPy brings to the last axis. Paired ones are broadcast along it too.
+_PAIRED = ("spearmanrho", "chatterjeexi", "wilcoxon", "friedmanchisquare")
+_UNPAIRED = ("mannwhitneyu", "ansari", "fligner", "mood", "kruskal", "brunnermunzel", "iqr", "median_abs_deviation")
 _METHODS = {"linear", "hazen", "weibull", "median_unbiased", "normal_unbiased", "inverted_cdf", "averaged_inverted_cdf"}
 _METHODS |= {"closest_observation", "interpolated_inverted_cdf", "_lower", "_higher", "_midpoint", "_nearest"}
-#: Whether SciPy runs within `along_last_axis`.
+#: Whether SciPy runs within `_along_last_axis`.
 _prepared: ContextVar[bool] = ContextVar("prepared", default=False)
 
 
-def _is_dask(value: Any) -> bool:
-    return isinstance(value, da.Array) or is_of_dask_array(value)
-
-
-def _is_served(x: Any, is_wanted: IsWanted) -> bool:
-    """Whether the caller of the caller gets a result of this package.
-
-    SciPy's tests do within `along_last_axis`. Others were imported before `register`: with ranks they would give wrong
-    results of other axes and of NaN in silence, and without they refuse Dask arrays.
-    """
-    by_scipy = str(sys._getframe(2).f_globals.get("__name__")).startswith("scipy.")
-    return _is_dask(x) and is_wanted() and (_prepared.get() or not by_scipy)
-
-
-def _average_ranks(x: Any, return_ties: bool) -> Any:
+def _average_ranks(previous: Function, x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
     """Rank along the last axis as SciPy's tests do: NaN are last, and differ from each other.
 
     Ties are in sorted order: at the first of equal elements their number, otherwise 0.
     """
+    if method != "average":  # only of `rankdata`
+        return previous(x, method, return_ties, xp)
     ranks = filled = api.rank(x, -1, nan_policy="omit")
     if x.dtype.kind == "f":
         missing = da.isnan(x)
@@ -66,73 +50,37 @@ def _average_ranks(x: Any, return_ties: bool) -> Any:
     return filled, da.where(ordered != before.rechunk(ordered.chunks), numbers, 0.0)
 
 
-def replace_average_ranks(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
-    """Make the private `_rankdata`, by which SciPy's tests rank, take Dask arrays."""
-
-    @functools.wraps(previous)
-    def rankdata(x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
-        if method == "average" and _is_served(x, is_wanted):
-            return _average_ranks(x, return_ties)
-        return previous(x, method, return_ties, xp)
-
-    return rankdata
+def _rankdata(
+    previous: Function, a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Any:
+    """`scipy.stats.rankdata`; see `dask_gpusort.rank`."""
+    return api.rank(a, axis, method=method, nan_policy=nan_policy)
 
 
-def replace_rankdata(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
-    """Make `scipy.stats.rankdata` take Dask arrays; see `dask_gpusort.rank`."""
-
-    @functools.wraps(previous)
-    def rankdata(a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate") -> Any:
-        if _is_served(a, is_wanted):
-            return api.rank(a, axis, method=method, nan_policy=nan_policy)
-        return previous(a, method, axis=axis, nan_policy=nan_policy)
-
-    return rankdata
-
-
-@for_both_packages
-def _quantile(x: Any, p: Any, method: str, axis: Any, nan_policy: str, keepdims: bool | None) -> Any:
-    """Take quantiles as SciPy does, or give None where it refuses or where series have probabilities of their own."""
-    function = {"propagate": api.quantile, "omit": api.nanquantile}.get(nan_policy)
-    if axis is None and not keepdims:
-        x, axis = x.reshape(-1), -1
+def _quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
+    """`scipy.stats.quantile`; SciPy's own, which sorts, where it refuses or series have probabilities of their own."""
+    given: dict[str, Any] = {
+        "method": "linear",
+        "axis": 0,
+        "nan_policy": "propagate",
+        "keepdims": None,
+        "weights": None,
+    }
+    given |= options
+    method, axis, keepdims = given["method"], given["axis"], given["keepdims"]
+    function = {"propagate": api.quantile, "omit": api.nanquantile}.get(given["nan_policy"])
+    array, axis = (x.reshape(-1), -1) if axis is None and not keepdims else (x, axis)
     q = np.asarray(p)
-    fits = q.ndim == 0 or (q.ndim == 1 and axis in (-1, x.ndim - 1) and not (keepdims is False and q.size != 1))
-    if not (fits and function and method in _METHODS and isinstance(axis, int) and -x.ndim <= axis < x.ndim):
-        return None
-    if x.dtype.kind not in "iuf" or q.dtype.kind != "f" or x.shape[axis] == 0 or not np.all((q >= 0) & (q <= 1)):
-        return None
-    dtype = np.result_type(x.dtype, p if isinstance(p, float) else q.dtype)
-    found = function(x.astype(dtype), q, axis, method=method.removeprefix("_")).astype(dtype)
-    if q.ndim == 0:
-        return da.expand_dims(found, axis) if keepdims else found
-    return found[0] if q.size == 1 and not keepdims else da.moveaxis(found, 0, axis)
-
-
-def replace_quantile(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
-    """Make `scipy.stats.quantile` of Dask arrays lazy; see `dask_gpusort.quantile`.
-
-    Where SciPy's own has to serve them, it computes the largest element, and sorts.
-    """
-
-    @functools.wraps(previous)
-    def quantile(
-        x: Any,
-        p: Any,
-        *,
-        method: str = "linear",
-        axis: Any = 0,
-        nan_policy: str = "propagate",
-        keepdims: bool | None = None,
-        weights: Any = None,
-    ) -> Any:
-        if weights is None and _is_served(x, is_wanted):
-            found = _quantile(x, p, method, axis, nan_policy, keepdims)
-            if found is not None:
-                return found
-        return previous(x, p, method=method, axis=axis, nan_policy=nan_policy, keepdims=keepdims, weights=weights)
-
-    return quantile
+    fits = q.ndim == 0 or (q.ndim == 1 and axis in (-1, array.ndim - 1) and (keepdims is not False or q.size == 1))
+    fits = fits and isinstance(axis, int) and -array.ndim <= axis < array.ndim and array.shape[axis] > 0
+    fits = fits and array.dtype.kind in "iuf" and q.dtype.kind == "f" and bool(np.all((q >= 0) & (q <= 1)))
+    if function is None or not fits or method not in _METHODS or given["weights"] is not None:
+        return previous(x, p, **options)
+    dtype = np.result_type(array.dtype, p if isinstance(p, float) else q.dtype)
+    found = function(array.astype(dtype), q, axis, method=method.removeprefix("_")).astype(dtype)
+    if q.size == 1 and not keepdims:
+        return found.reshape(found.shape[q.ndim :])
+    return da.expand_dims(found, axis) if q.ndim == 0 else da.moveaxis(found, 0, axis)
 
 
 def _to_last_axis(samples: list[Any], axis: Any, paired: bool) -> list[Any]:
@@ -159,50 +107,57 @@ def _with_nan(result: Any, missing: Any) -> Any:
     return found
 
 
-def along_last_axis(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
+def _along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     """Do for Dask arrays what a decorator of SciPy does for others: `axis`, and ``nan_policy="propagate"``."""
-    signature = inspect.signature(previous)
-    paired = PAIRED[previous.__name__]
+    bound = inspect.signature(previous).bind(*args, **options)
+    bound.apply_defaults()
+    given = bound.arguments
+    if given.pop("nan_policy") != "propagate" or given.pop("keepdims"):
+        raise NotImplementedError(
+            f"{previous.__name__} of Dask arrays takes no nan_policy but 'propagate', and no keepdims: "
+            "remove NaN before, and index the result with numpy.newaxis"
+        )
+    named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
+    named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
+    named = {name: da.asarray(sample) for name, sample in named.items()}
+    for name, sample in named.items():
+        for dim in range(sample.ndim):
+            known_size(sample, dim, name)
+    samples = _to_last_axis(list(named.values()), given["axis"], previous.__name__ in _PAIRED)
+    given.update({"samples": samples} if "samples" in given else zip(named, samples, strict=True), axis=-1)
+    token = _prepared.set(True)
+    try:
+        result = previous(*bound.args, **bound.kwargs)
+    finally:
+        _prepared.reset(token)
+    missing = [da.isnan(sample).any(axis=-1) for sample in samples if sample.dtype.kind == "f"]
+    return _with_nan(result, functools.reduce(operator.or_, missing)) if missing else result
 
-    @for_both_packages
-    def lazy(*args: Any, **options: Any) -> Any:
-        bound = signature.bind(*args, **options)
-        bound.apply_defaults()
-        given = bound.arguments
-        if given.pop("nan_policy") != "propagate" or given.pop("keepdims"):
-            raise NotImplementedError(
-                f"{previous.__name__} of Dask arrays takes no nan_policy but 'propagate', and no keepdims: "
-                "remove NaN before, and index the result with numpy.newaxis"
-            )
-        named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
-        named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
-        named = {name: da.asarray(sample) for name, sample in named.items()}
-        for name, sample in named.items():
-            for dim in range(sample.ndim):
-                known_size(sample, dim, name)
-        samples = _to_last_axis(list(named.values()), given["axis"], paired)
-        given.update({"samples": samples} if "samples" in given else zip(named, samples, strict=True))
-        given["axis"] = -1
-        token = _prepared.set(True)
-        try:
-            result = previous(*bound.args, **bound.kwargs)
-        finally:
-            _prepared.reset(token)
-        inexact = [da.isnan(sample).any(axis=-1) for sample in samples if sample.dtype.kind == "f"]
-        return _with_nan(result, functools.reduce(operator.or_, inexact)) if inexact else result
+
+#: What serves Dask arrays for functions of these names: each takes SciPy's own function, then the arguments.
+_SERVING: dict[str, Function] = {
+    "_rankdata": for_both_packages(_average_ranks),
+    "rankdata": for_both_packages(_rankdata),
+    "quantile": for_both_packages(_quantile),
+    **dict.fromkeys((*_PAIRED, *_UNPAIRED), for_both_packages(_along_last_axis)),
+}
+NAMES = tuple(_SERVING)
+
+
+def serving(previous: Function, is_wanted: Callable[[], bool]) -> Function:
+    """Make of one of SciPy's functions one that serves Dask arrays too.
+
+    What SciPy itself calls outside of `_along_last_axis` stays SciPy's: a test that was imported before `register`
+    would give wrong results of other axes and of NaN in silence. Without ranks it refuses Dask arrays.
+    """
+    serve = _SERVING[previous.__name__]
 
     @functools.wraps(previous)
     def function(*args: Any, **options: Any) -> Any:
-        lazy_given = any(map(_is_dask, (*args, *options.values()))) and is_wanted()
-        return (lazy if lazy_given else previous)(*args, **options)
+        by_scipy = str(sys._getframe(1).f_globals.get("__name__")).startswith("scipy.")
+        lazy = any(isinstance(each, da.Array) or is_of_dask_array(each) for each in (*args, *options.values()))
+        if not lazy or not is_wanted() or (by_scipy and not _prepared.get()):
+            return previous(*args, **options)
+        return serve(previous, *args, **options)
 
     return function
-
-
-#: What replaces functions of these names in modules of `scipy.stats`.
-REPLACEMENTS: dict[str, Callable[[Callable[..., Any], IsWanted], Callable[..., Any]]] = {
-    "_rankdata": replace_average_ranks,
-    "rankdata": replace_rankdata,
-    "quantile": replace_quantile,
-    **dict.fromkeys(PAIRED, along_last_axis),
-}

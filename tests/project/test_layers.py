@@ -21,6 +21,8 @@ ROOT = Path(dask_gpusort.__file__).parent
 FOLDERS = [
     "__init__",
     "register",
+    "replacements",
+    "scipy_stats",
     "versions",
     "gpu_cluster",
     "scheduler_plugins",
