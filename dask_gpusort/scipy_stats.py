@@ -59,14 +59,8 @@ def _rankdata(
 
 def _quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
     """`scipy.stats.quantile`; SciPy's own, which sorts, where it refuses or series have probabilities of their own."""
-    given: dict[str, Any] = {
-        "method": "linear",
-        "axis": 0,
-        "nan_policy": "propagate",
-        "keepdims": None,
-        "weights": None,
-    }
-    given |= options
+    defaults: dict[str, Any] = {"method": "linear", "axis": 0, "nan_policy": "propagate"}
+    given = defaults | {"keepdims": None, "weights": None} | options
     method, axis, keepdims = given["method"], given["axis"], given["keepdims"]
     function = {"propagate": api.quantile, "omit": api.nanquantile}.get(given["nan_policy"])
     array, axis = (x.reshape(-1), -1) if axis is None and not keepdims else (x, axis)
