@@ -45,6 +45,7 @@ def run(*lines, **variables):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(INSIDE, reason="this is that process")
 def test_in_a_process_of_its_own():
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", __file__]
@@ -142,15 +143,16 @@ def test_fligner_with_each_center(center):
 @inside
 @pytest.mark.parametrize("zero_method", ["wilcox", "pratt", "zsplit"])
 def test_wilcoxon_of_zeros_and_nan(zero_method):
-    """Of one series that is broadcast, with NaN and zeros: its result has a third field."""
+    """The second sample is broadcast; results have a third field."""
     samples, lazy = pairs()
     samples[0, 3, 1] = np.nan
     lazy[0] = da.where(np.isnan(samples[0]), np.nan, lazy[0])
     options = {"zero_method": zero_method, "method": "asymptotic", "correction": True, "alternative": "less"}
-    found = stats.wilcoxon(lazy[0], lazy[1][:, :1], **options)
-    wanted = stats.wilcoxon(samples[0], samples[1][:, :1], **options)
-    check(found, wanted)
-    np.testing.assert_allclose(found.zstatistic.compute(), wanted.zstatistic, rtol=1e-12)
+    for part in (np.s_[:, :1], np.s_[:1], np.s_[5, :]):
+        found = stats.wilcoxon(lazy[0], lazy[1][part], **options)
+        wanted = stats.wilcoxon(samples[0], samples[1][part], **options)
+        check(found, wanted)
+        assert "zstatistic" in fields(found)
 
 
 @inside
