@@ -56,4 +56,4 @@ def _map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         return function(value)
     items = [_map_arrays(function, item) for item in value]
-    return value._make(items) if hasattr(value, "_make") else type(value)(items)
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

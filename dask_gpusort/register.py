@@ -73,7 +73,7 @@ def register(*names: str) -> Registration:
 
     Parameters
     ----------
-    *names : {"numpy", "array_api_compat", "flox"}
+    *names : {"numpy", "array_api_compat", "scipy", "flox"}
         What is reached; all of it without names. A library that is imported later is reached then.
 
         - ``"numpy"``: NumPy's functions of Dask arrays, and the functions of `dask.array` and of the package
@@ -81,6 +81,9 @@ def register(*names: str) -> Registration:
           `numpy.median` is `out`.
         - ``"array_api_compat"``: its namespace of Dask, and copies of it in other libraries such as SciPy, with the
           arguments of the array API.
+        - ``"scipy"``: rank tests, `rankdata`, `quantile` and the like of `scipy.stats`, and ``"array_api_compat"``,
+          which they need. SciPy takes Dask arrays only if ``SCIPY_ARRAY_API=1`` is in the environment before its
+          import; without it nothing of SciPy is replaced, nor in versions before 1.17.
         - ``"flox"``: xarray's medians and quantiles of groups of Dask arrays do not go to flox. A first one warns.
 
     Returns
@@ -112,7 +115,7 @@ def register(*names: str) -> Registration:
     if unknown := [name for name in names if name not in TARGETS]:
         known = ", ".join(map(repr, TARGETS))
         raise ValueError(f"names must be some of {known} (got {', '.join(map(repr, unknown))})")
-    chosen = tuple(dict.fromkeys(names or TARGETS))
+    chosen = tuple(dict.fromkeys(each for name in names or TARGETS for each in (name, *TARGETS[name].needs)))
     with _lock:
         _wanted.update(chosen)
         try:
@@ -220,7 +223,7 @@ def _restore(owner: Any, name: str, previous: Any) -> None:
 def _reach(name: str) -> None:
     """Replace the functions of a loaded module that are wanted; the lock is held."""
     module = sys.modules.get(name)
-    for target, (_, replacements) in TARGETS.items():
+    for target, (_, replacements, _) in TARGETS.items():
         if module is None or (target, name) in _reached or not TARGETS[target].concerns(name):
             continue
         _restore_copies(module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask.base import is_dask_collection
 
-from . import api
+from . import api, scipy_stats
 from .arguments import refuse_in_place
 from .graph._dask import is_valid_chunk_type
 
@@ -240,11 +241,22 @@ def _for_flox(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
         yield owner, "_flox_reduce", _flox_reduce(previous, is_wanted)
 
 
+def _for_scipy(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
+    # Without its variable of the environment SciPy takes Dask arrays for arrays of NumPy.
+    if not getattr(sys.modules.get("scipy._lib._array_api"), "SCIPY_ARRAY_API", False):
+        return
+    for name in scipy_stats.NAMES:
+        if previous := vars(module).get(name):
+            yield module, name, scipy_stats.serving(previous, is_wanted)
+
+
 class Target(NamedTuple):
     """Replacements in each module of these names; one that begins with a dot is the end of a name."""
 
     modules: tuple[str, ...]
     replacements: Callable[[ModuleType, IsWanted], Iterator[Replacement]]
+    #: Other targets without which this one does not work.
+    needs: tuple[str, ...] = ()
 
     def concerns(self, name: str) -> bool:
         """Tell whether a module of this name is one of the target's."""
@@ -255,5 +267,10 @@ class Target(NamedTuple):
 TARGETS = {
     "numpy": Target(("dask.array", "dask_array"), _for_dask),
     "array_api_compat": Target(("array_api_compat.dask.array", ".array_api_compat.dask.array"), _for_array_api),
+    "scipy": Target(
+        ("scipy.stats", "scipy.stats._stats_py", "scipy.stats._mannwhitneyu", "scipy.stats._wilcoxon"),
+        _for_scipy,
+        ("array_api_compat",),
+    ),
     "flox": Target(("xarray.core.groupby", "xarray.core.resample"), _for_flox),
 }

@@ -22,7 +22,7 @@ extensions = [
     "sphinx_autosummary_accessors",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "upstream"]  # texts for other projects
 templates_path = ["_templates"]
 default_role = "autolink"  # a name in single quotes links to its page if it has one
 html_theme = "furo"

@@ -22,6 +22,7 @@ FOLDERS = [
     "__init__",
     "register",
     "replacements",
+    "scipy_stats",
     "versions",
     "gpu_cluster",
     "scheduler_plugins",

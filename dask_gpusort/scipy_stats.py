@@ -1,0 +1,157 @@
+"""Functions of `scipy.stats` for Dask arrays: ranks, quantiles, and what SciPy leaves out for these: axis and NaN."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from . import api
+from .array_arguments import known_size
+from .array_packages import for_both_packages, is_of_dask_array
+
+Function = Callable[..., Any]
+
+#: Functions whose samples a decorator of SciPy brings to the last axis. Paired ones are broadcast along it too.
+_PAIRED = ("spearmanrho", "chatterjeexi", "wilcoxon", "friedmanchisquare")
+_UNPAIRED = ("mannwhitneyu", "ansari", "fligner", "mood", "kruskal", "brunnermunzel", "iqr", "median_abs_deviation")
+_METHODS = {"linear", "hazen", "weibull", "median_unbiased", "normal_unbiased", "inverted_cdf", "averaged_inverted_cdf"}
+_METHODS |= {"closest_observation", "interpolated_inverted_cdf", "_lower", "_higher", "_midpoint", "_nearest"}
+#: Whether SciPy runs within `_along_last_axis`.
+_prepared: ContextVar[bool] = ContextVar("prepared", default=False)
+
+
+def _average_ranks(previous: Function, x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
+    """Rank along the last axis as SciPy's tests do: NaN are last, and differ from each other.
+
+    Ties are in sorted order: at the first of equal elements their number, otherwise 0.
+    """
+    if method != "average":  # only of `rankdata`
+        return previous(x, method, return_ties, xp)
+    ranks = filled = api.rank(x, -1, nan_policy="omit")
+    if x.dtype.kind == "f":
+        missing = da.isnan(x)
+        filled = da.where(missing, (~missing).sum(axis=-1, keepdims=True) + da.cumsum(missing, axis=-1), ranks)
+    if not return_ties:
+        return filled
+    ordered = api.sort(ranks)
+    before = da.concatenate([da.full_like(ordered[..., :1], np.nan), ordered[..., :-1]], axis=-1)
+    # The average rank of equal elements at the positions i to j is (i + j) / 2.
+    numbers = 2 * (ordered - da.arange(1, x.shape[-1] + 1, chunks=(ordered.chunks[-1],))) + 1
+    numbers = da.where(da.isnan(ordered), 1.0, numbers)
+    return filled, da.where(ordered != before.rechunk(ordered.chunks), numbers, 0.0)
+
+
+def _rankdata(
+    previous: Function, a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Any:
+    """`scipy.stats.rankdata`; see `dask_gpusort.rank`."""
+    return api.rank(a, axis, method=method, nan_policy=nan_policy)
+
+
+def _quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
+    """`scipy.stats.quantile`; SciPy's own, which sorts, where it refuses or series have probabilities of their own."""
+    defaults: dict[str, Any] = {"method": "linear", "axis": 0, "nan_policy": "propagate"}
+    given = defaults | {"keepdims": None, "weights": None} | options
+    method, axis, keepdims = given["method"], given["axis"], given["keepdims"]
+    function = {"propagate": api.quantile, "omit": api.nanquantile}.get(given["nan_policy"])
+    array, axis = (x.reshape(-1), -1) if axis is None and not keepdims else (x, axis)
+    q = np.asarray(p)
+    fits = q.ndim == 0 or (q.ndim == 1 and axis in (-1, array.ndim - 1) and (keepdims is not False or q.size == 1))
+    fits = fits and isinstance(axis, int) and -array.ndim <= axis < array.ndim and array.shape[axis] > 0
+    fits = fits and array.dtype.kind in "iuf" and q.dtype.kind == "f" and bool(np.all((q >= 0) & (q <= 1)))
+    if function is None or not fits or method not in _METHODS or given["weights"] is not None:
+        return previous(x, p, **options)
+    dtype = np.result_type(array.dtype, p if isinstance(p, float) else q.dtype)
+    found = function(array.astype(dtype), q, axis, method=method.removeprefix("_")).astype(dtype)
+    if q.size == 1 and not keepdims:
+        return found.reshape(found.shape[q.ndim :])
+    return da.expand_dims(found, axis) if q.ndim == 0 else da.moveaxis(found, 0, axis)
+
+
+def _to_last_axis(samples: list[Any], axis: Any, paired: bool) -> list[Any]:
+    """Broadcast samples as SciPy does, and bring an axis, some axes, or all of them to the end as one."""
+    if axis is None:
+        return [sample.reshape(-1) for sample in samples]
+    ndim = max(1, *(sample.ndim for sample in samples))
+    axes = normalize_axis_tuple(axis, ndim)
+    samples = [sample[(np.newaxis,) * (ndim - sample.ndim)] for sample in samples]
+    samples = [da.moveaxis(sample, axes, range(-len(axes), 0)) for sample in samples]
+    kept = ndim if paired else ndim - len(axes)
+    shape = np.broadcast_shapes(*(sample.shape[:kept] for sample in samples))
+    samples = [da.broadcast_to(sample, shape + sample.shape[kept:]) for sample in samples]
+    return [sample.reshape(*sample.shape[: ndim - len(axes)], -1) if len(axes) > 1 else sample for sample in samples]
+
+
+def _with_nan(result: Any, missing: Any) -> Any:
+    """Put NaN into the results, an array or a named tuple of them, of series that have NaN."""
+    if not isinstance(result, tuple):
+        return da.where(missing, result.dtype.type(np.nan), result)
+    found = type(result)(*(_with_nan(each, missing) for each in result))
+    for name, value in getattr(result, "__dict__", {}).items():  # `zstatistic`, which not each call gives
+        setattr(found, name, _with_nan(value, missing))
+    return found
+
+
+def _along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
+    """Do for Dask arrays what a decorator of SciPy does for others: `axis`, and ``nan_policy="propagate"``."""
+    bound = inspect.signature(previous).bind(*args, **options)
+    bound.apply_defaults()
+    given = bound.arguments
+    if given.pop("nan_policy") != "propagate" or given.pop("keepdims"):
+        raise NotImplementedError(
+            f"{previous.__name__} of Dask arrays takes no nan_policy but 'propagate', and no keepdims: "
+            "remove NaN before, and index the result with numpy.newaxis"
+        )
+    named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
+    named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
+    named = {name: da.asarray(sample) for name, sample in named.items()}
+    for name, sample in named.items():
+        for dim in range(sample.ndim):
+            known_size(sample, dim, name)
+    samples = _to_last_axis(list(named.values()), given["axis"], previous.__name__ in _PAIRED)
+    given.update({"samples": samples} if "samples" in given else zip(named, samples, strict=True), axis=-1)
+    token = _prepared.set(True)
+    try:
+        result = previous(*bound.args, **bound.kwargs)
+    finally:
+        _prepared.reset(token)
+    missing = [da.isnan(sample).any(axis=-1) for sample in samples if sample.dtype.kind == "f"]
+    return _with_nan(result, functools.reduce(operator.or_, missing)) if missing else result
+
+
+#: What serves Dask arrays for functions of these names: each takes SciPy's own function, then the arguments.
+_SERVING: dict[str, Function] = {
+    "_rankdata": for_both_packages(_average_ranks),
+    "rankdata": for_both_packages(_rankdata),
+    "quantile": for_both_packages(_quantile),
+    **dict.fromkeys((*_PAIRED, *_UNPAIRED), for_both_packages(_along_last_axis)),
+}
+NAMES = tuple(_SERVING)
+
+
+def serving(previous: Function, is_wanted: Callable[[], bool]) -> Function:
+    """Make of one of SciPy's functions one that serves Dask arrays too.
+
+    What SciPy itself calls outside of `_along_last_axis` stays SciPy's: a test that was imported before `register`
+    would give wrong results of other axes and of NaN in silence. Without ranks it refuses Dask arrays.
+    """
+    serve = _SERVING[previous.__name__]
+
+    @functools.wraps(previous)
+    def function(*args: Any, **options: Any) -> Any:
+        by_scipy = str(sys._getframe(1).f_globals.get("__name__")).startswith("scipy.")
+        lazy = any(isinstance(each, da.Array) or is_of_dask_array(each) for each in (*args, *options.values()))
+        if not lazy or not is_wanted() or (by_scipy and not _prepared.get()):
+            return previous(*args, **options)
+        return serve(previous, *args, **options)
+
+    return function

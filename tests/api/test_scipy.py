@@ -1,0 +1,309 @@
+"""Functions of `scipy.stats` on Dask arrays after `register`, against the same functions on NumPy arrays.
+
+SciPy reads SCIPY_ARRAY_API at its import, and then refuses arguments that other tests give it: these tests run in a
+process of their own.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.sorting import computed
+
+import dask_gpusort
+from dask_gpusort import scipy_stats
+
+INSIDE = bool(os.environ.get("SCIPY_ARRAY_API"))
+stats = pytest.importorskip("scipy.stats")
+if not hasattr(stats, "spearmanrho"):  # SciPy 1.17 has it first
+    pytest.skip("SciPy is too old to take Dask arrays", allow_module_level=True)
+inside = pytest.mark.skipif(not INSIDE, reason="runs in a process that sets SCIPY_ARRAY_API")
+
+#: How many samples a test takes.
+TESTS = {"spearmanrho": 2, "chatterjeexi": 2, "mannwhitneyu": 2, "ansari": 2, "fligner": 3, "mood": 2, "wilcoxon": 2}
+TESTS |= {"kruskal": 3, "brunnermunzel": 2, "friedmanchisquare": 4, "iqr": 1, "median_abs_deviation": 1}
+#: Arguments with which calls compute nothing.
+LAZY = {name: {} for name in TESTS if name not in ("mannwhitneyu", "ansari", "mood", "iqr")}
+LAZY |= {"brunnermunzel": {"distribution": "normal"}, "wilcoxon": {"method": "asymptotic"}}
+
+
+def run(*lines, **variables):
+    code = "\n".join(("import numpy as np, dask.array as da, dask_gpusort", *lines))
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(INSIDE, reason="this is that process")
+def test_in_a_process_of_its_own():
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", __file__]
+    env = os.environ | {"SCIPY_ARRAY_API": "1"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout[-8000:]
+
+
+@pytest.fixture(scope="module", autouse=INSIDE)
+def registered():
+    with dask_gpusort.register("scipy"):
+        yield
+
+
+def fields(result):
+    return dict(result._asdict()) if isinstance(result, tuple) else {"value": result}
+
+
+def check(result, wanted, rtol=1e-12):
+    got, wanted = fields(result), fields(wanted)
+    assert got.keys() == wanted.keys()
+    for name, value in got.items():
+        assert isinstance(value, da.Array)
+        in_memory = computed(value)
+        assert value.dtype == in_memory.dtype == wanted[name].dtype
+        assert value.shape == in_memory.shape == np.shape(wanted[name])
+        np.testing.assert_allclose(in_memory, wanted[name], rtol=rtol, atol=rtol)
+
+
+@st.composite
+def arguments(draw, name):
+    """Samples in memory, the same in chunks, the axis, and whether one has NaN; with ties in each series, or none."""
+    size, others = draw(st.integers(14, 24)), draw(st.lists(st.integers(1, 3), max_size=2))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    position = draw(st.integers(0, len(others)))
+    unpaired = name in ("mannwhitneyu", "ansari", "fligner", "mood", "kruskal", "brunnermunzel")
+    ties, samples = draw(st.booleans()), []
+    for _ in range(TESTS[name]):
+        shape = [*others[:position], size + unpaired * draw(st.integers(0, 3)), *others[position:]]
+        sample = rng.integers(0, 6, shape) if ties else rng.random(shape)
+        samples.append(sample.astype(draw(st.sampled_from(["f8", "i8"])) if ties else "f8"))
+    with_nan = samples[0].dtype.kind == "f" and draw(st.booleans())
+    if with_nan:
+        samples[0][tuple(draw(st.integers(0, length - 1)) for length in samples[0].shape)] = np.nan
+    lazy = [da.from_array(each, chunks=tuple(draw(st.integers(1, n)) for n in each.shape)) for each in samples]
+    choices = [position, position - len(others) - 1]
+    return samples, lazy, draw(st.sampled_from([*choices, None])), with_nan
+
+
+@inside
+@pytest.mark.parametrize("name", TESTS)
+@settings(settings.get_profile("few"))
+@given(data=st.data())
+def test_the_same_as_of_numpy_arrays(name, data):
+    samples, lazy, axis, with_nan = data.draw(arguments(name))
+    function = getattr(stats, name)
+    if name == "mannwhitneyu" and with_nan:
+        with pytest.raises(ValueError, match="must not contain NaNs"):
+            function(*lazy, axis=axis)
+        return
+    with np.errstate(all="ignore"):
+        check(function(*lazy, axis=axis), function(*samples, axis=axis))
+
+
+def pairs(size=60):
+    samples = np.random.default_rng(1).integers(0, 40, (4, size, 3)).astype("f8")
+    return samples, [da.from_array(each, chunks=(25, 2)) for each in samples]
+
+
+@inside
+@pytest.mark.parametrize("name", LAZY)
+def test_nothing_is_computed_while_the_graph_is_built(name, raise_if_computes):
+    samples, lazy = pairs()
+    function = getattr(stats, name)
+    with raise_if_computes():
+        found = function(*lazy[: TESTS[name]], **LAZY[name])
+    check(found, function(*samples[: TESTS[name]], **LAZY[name]))
+
+
+@inside
+def test_exact_p_values_of_few_elements():
+    samples = np.random.default_rng(1).random((2, 7, 3))
+    lazy = [da.from_array(each, chunks=4) for each in samples]
+    for name in ("mannwhitneyu", "ansari", "wilcoxon"):
+        check(getattr(stats, name)(*lazy), getattr(stats, name)(*samples))
+
+
+@inside
+@pytest.mark.parametrize("center", ["mean", "median", "trimmed"])
+def test_fligner_with_each_center(center):
+    samples, lazy = pairs()
+    check(stats.fligner(*lazy, center=center), stats.fligner(*samples, center=center))
+
+
+@inside
+@pytest.mark.parametrize("zero_method", ["wilcox", "pratt", "zsplit"])
+def test_wilcoxon_of_zeros_and_nan(zero_method):
+    """The second sample is broadcast; results have a third field."""
+    samples, lazy = pairs()
+    samples[0, 3, 1] = np.nan
+    lazy[0] = da.where(np.isnan(samples[0]), np.nan, lazy[0])
+    options = {"zero_method": zero_method, "method": "asymptotic", "correction": True, "alternative": "less"}
+    for part in (np.s_[:, :1], np.s_[:1], np.s_[5, :]):
+        found = stats.wilcoxon(lazy[0], lazy[1][part], **options)
+        wanted = stats.wilcoxon(samples[0], samples[1][part], **options)
+        check(found, wanted)
+        assert "zstatistic" in fields(found)
+
+
+@inside
+def test_several_axes_keywords_and_float32():
+    samples = np.random.default_rng(1).integers(0, 9, (2, 5, 6, 4)).astype("f4")
+    x, y = (da.from_array(each, chunks=(2, 3, 4)) for each in samples)
+    check(stats.mood(y=y, x=x, axis=(2, 0)), stats.mood(*samples, axis=(2, 0)), 1e-5)
+    check(stats.mood(x, y, -2, "less"), stats.mood(*samples, -2, "less"), 1e-5)
+    check(stats.kruskal(x, y[0]), stats.kruskal(samples[0], samples[1][0]), 1e-5)
+
+
+@inside
+@pytest.mark.parametrize("nan_policy", ["propagate", "omit", "raise"])
+@pytest.mark.parametrize("method", ["average", "min", "dense"])
+def test_rankdata(nan_policy, method, raise_if_computes):
+    samples, lazy = pairs()
+    with raise_if_computes():
+        found = [stats.rankdata(lazy[0], method, axis=axis, nan_policy=nan_policy) for axis in (None, 0, -1)]
+    for axis, ranks in zip((None, 0, -1), found, strict=True):
+        np.testing.assert_array_equal(computed(ranks), stats.rankdata(samples[0], method, axis=axis))
+    holes, filled = da.where(lazy[0] == 5, np.nan, lazy[0]), np.where(samples[0] == 5, np.nan, samples[0])
+    ranks = stats.rankdata(holes, method, axis=0, nan_policy=nan_policy)
+    if nan_policy == "raise":
+        with pytest.raises(ValueError, match="contains nan"):
+            computed(ranks)
+    elif nan_policy == "omit":
+        np.testing.assert_array_equal(computed(ranks), stats.rankdata(filled, method, axis=0, nan_policy="omit"))
+    else:
+        assert np.isnan(computed(ranks)).all(axis=0).tolist() == np.isnan(filled).any(axis=0).tolist()
+
+
+@inside
+@settings(settings.get_profile("few"), max_examples=40)
+@given(data=st.data())
+def test_quantile(data):
+    """Also where SciPy's own has to serve, and where it refuses."""
+    samples, lazy = pairs(20)
+    array, x = samples[0], lazy[0]
+    if data.draw(st.booleans()):
+        array, x = np.where(array == array[0, 0], np.nan, array), da.where(x == array[0, 0], np.nan, x)
+    dtype = data.draw(st.sampled_from(["f4", "f8"] if np.isnan(array).any() else ["f4", "f8", "i4"]))
+    array, x = array.astype(dtype), x.astype(dtype)
+    methods = [*scipy_stats._METHODS, "round_inward"]
+    p = data.draw(st.sampled_from([0.3, 1.0, -0.5, [0.5], [0.1, 0.5, 0.9]]))
+    p, in_chunks = (p, p) if isinstance(p, float) else (np.asarray(p), da.asarray(p))
+    options = {
+        "method": data.draw(st.sampled_from(sorted(methods))),
+        "axis": data.draw(st.sampled_from([None, 0, 1, -1, -2])),
+        "nan_policy": data.draw(st.sampled_from(["propagate", "omit"])),
+        "keepdims": data.draw(st.sampled_from([None, True, False])),
+    }
+    try:
+        wanted = stats.quantile(array, p, **options)
+    except ValueError:
+        with pytest.raises(ValueError, match="keepdims"):
+            stats.quantile(x, in_chunks, **options)
+        return
+    check(stats.quantile(x, in_chunks, **options), wanted, 1e-5 if dtype == "f4" else 1e-12)
+
+
+@inside
+def test_quantile_computes_nothing_of_the_data(raise_if_computes):
+    with raise_if_computes():
+        assert stats.quantile(pairs()[1][0], np.array([0.25, 0.5]), axis=-1).shape == (60, 2)
+
+
+@inside
+def test_what_is_refused():
+    x = pairs()[1][0]
+    for name, options in (("mood", {"nan_policy": "omit"}), ("iqr", {"keepdims": True})):
+        with pytest.raises(NotImplementedError, match=f"{name} of Dask arrays .* remove NaN"):
+            getattr(stats, name)(*[x] * TESTS[name], **options)
+    with pytest.raises(ValueError, match=r"samples\[1\] has an unknown size along axis 0: call"):
+        stats.kruskal(x[:, 0], x[x > 3])
+    with pytest.raises(ValueError, match="unknown size"):
+        stats.mood(x=x[x > 3], y=x)
+    with pytest.raises(np.exceptions.AxisError):
+        stats.mood(x, x, axis=2)
+    with pytest.raises(ValueError, match="broadcast"):
+        stats.wilcoxon(x, x[:7])
+    with pytest.raises(TypeError, match="colour"):
+        stats.mood(x, x, colour=1)
+
+
+@inside
+def test_arrays_of_the_package_dask_array():
+    dask_array = pytest.importorskip("dask_array")
+    samples, _ = pairs()
+    x, y = (dask_array.from_array(each, chunks=(25, 2)) for each in samples[:2])
+    found = [*stats.mood(x, y), stats.rankdata(x, axis=0), stats.quantile(x, 0.3)]
+    wanted = [*stats.mood(*samples[:2]), stats.rankdata(samples[0], axis=0), stats.quantile(samples[0], 0.3)]
+    for one, other in zip(found, wanted, strict=True):
+        assert isinstance(one, dask_array.Array)
+        np.testing.assert_allclose(one.compute(scheduler="synchronous"), other, rtol=1e-12)
+
+
+@inside
+def test_the_example_of_the_guide():
+    page = Path(dask_gpusort.__file__).parents[1] / "docs" / "guide" / "functions.md"
+    (block,) = re.findall(r"^```pycon\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    names = {"da": da, "dask_gpusort": dask_gpusort}
+    test = doctest.DocTestParser().get_doctest(block, names, "guide", None, None)
+    assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
+    test.globs["registration"].__exit__()
+
+
+BEFORE = """
+from scipy import stats
+from scipy.stats import _mannwhitneyu, _stats_py, _wilcoxon
+modules = (stats, _mannwhitneyu, _stats_py, _wilcoxon)
+"""
+CHECK = """
+assert all(module._rankdata.__module__ == "scipy.stats._stats_py" for module in modules[1:])
+new = {each.name for each in dask_gpusort.registered()}
+assert {"scipy.stats._%s._rankdata" % name for name in ("wilcoxon", "stats_py", "mannwhitneyu")} <= new
+assert {"scipy.stats.mood", "scipy.stats.rankdata", "scipy.stats._stats_py.rankdata", "scipy.stats.quantile"} <= new
+x = da.from_array(np.arange(24.0).reshape(8, 3), chunks=3)
+wanted, served = stats.mood(x.compute(), -x.compute()), stats.mood
+np.testing.assert_allclose(served(x, -x).statistic, wanted.statistic)
+dask_gpusort.unregister()
+ours = [value for module in modules for value in vars(module).values() if hasattr(value, "__code__")]
+assert not [each for each in ours if "dask_gpusort" in each.__code__.co_filename]
+for function in (served, stats.mood):
+    try:
+        function(x, -x)
+    except Exception:
+        pass
+    else:
+        raise AssertionError("SciPy takes Dask arrays without us")
+"""
+
+
+@pytest.mark.parametrize("lines", [(BEFORE, 'dask_gpusort.register("scipy")'), ("dask_gpusort.register()", BEFORE)])
+def test_any_order_of_imports_and_all_is_restored(lines):
+    run(*lines, CHECK, SCIPY_ARRAY_API="1")
+
+
+def test_names_imported_before_refuse_dask_arrays():
+    """Without what SciPy leaves out, they would give results of another axis."""
+    run(
+        "from scipy.stats import brunnermunzel, chatterjeexi, mood",
+        "dask_gpusort.register()",
+        "x = da.from_array(np.arange(24.0).reshape(8, 3), chunks=3)",
+        "for function in (brunnermunzel, chatterjeexi, mood):",
+        "    try: function(x, x[::-1])",
+        "    except ValueError as error: assert 'chunk sizes are unknown' in str(error)",
+        "    else: raise AssertionError(function)",
+        SCIPY_ARRAY_API="1",
+    )
+
+
+def test_without_its_variable_scipy_stays_as_it_is():
+    check_names = "assert not [one for one in dask_gpusort.registered() if one.name.startswith('scipy.stats')]"
+    run("import scipy.stats", "dask_gpusort.register('scipy')", check_names, SCIPY_ARRAY_API="")
