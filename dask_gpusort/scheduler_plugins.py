@@ -28,8 +28,8 @@ from typing import Any
 
 from dask.typing import Key
 from distributed import Scheduler, SchedulerPlugin, WorkerPlugin
-from distributed.protocol.pickle import dumps
 
+from .graph._distributed import register_on_workers
 from .graph.placement import PlacedTask, Placement, changes_status, gpu_workers
 
 #: Shortest time between two messages, in seconds.
@@ -149,6 +149,5 @@ class SortWorkerPlugin(WorkerPlugin):
 async def dask_setup(server: Any) -> None:
     """Install the plugins on a scheduler that preloads this module; a worker that does has imported the package."""
     if isinstance(server, Scheduler):
-        plugin, own = SortSchedulerPlugin(), SortWorkerPlugin()
-        server.add_plugin(plugin, name=plugin.name, idempotent=True)  # the scheduler starts it, after all preloads
-        await server.register_worker_plugin(None, dumps(own), name=own.name, idempotent=True)
+        server.add_plugin(SortSchedulerPlugin(), idempotent=True)  # the scheduler starts it, after all preloads
+        await register_on_workers(server, SortWorkerPlugin())

@@ -144,9 +144,9 @@ def test_weights_that_do_not_fit(name):
 
 
 def test_a_graph_does_not_hold_broadcast_weights():
-    cube = xr.DataArray(da.zeros((10**5, 3, 10**4), chunks=(10**4, 3, 100)), dims=("time", "y", "x"))
+    cube = xr.DataArray(da.zeros((1000, 3, 1000), chunks=(100, 3, 1000)), dims=("time", "y", "x"))
     found = cube.gpusort.quantile(0.5, ["time", "y"], weights=xr.DataArray([1, 2, 3], dims="y"))
-    assert len(pickle.dumps(found.__dask_graph__())) < 10**7
+    assert len(pickle.dumps(found.__dask_graph__())) < 10**6
 
 
 @pytest.mark.parametrize(
