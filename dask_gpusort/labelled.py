@@ -94,11 +94,21 @@ def keeps_attrs(keep_attrs: bool | None) -> bool:
 
 
 def quantiles(
-    ds: xr.Dataset, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None, numeric_only: bool
+    ds: xr.Dataset,
+    q: Any,
+    dim: Any,
+    method: str | None,
+    keep_attrs: bool | None,
+    skipna: bool | None,
+    numeric_only: bool,
+    weights: Any,
 ) -> xr.Dataset:
-    """Quantiles of all variables along some dimensions, as `xarray.Dataset.quantile`."""
-    dims = set(ds.dims) if dim is None or dim is ... else {dim} if isinstance(dim, str) else set(dim)
+    """Quantiles of all variables along some dimensions, as `xarray.Dataset.quantile`, by weights if there are any."""
+    dims = dict.fromkeys(ds.dims if dim is None or dim is ... else [dim] if isinstance(dim, str) else dim)
     _check_dims(ds, dims)
+    if isinstance(weights, xr.DataArray | xr.Variable):
+        weights = _aligned_weights(ds, xr.DataArray(weights))
+    method = method or ("linear" if weights is None else "inverted_cdf")
     keep = keeps_attrs(keep_attrs)
     wanted = np.asarray(q, np.float64)
     if wanted.ndim > 1:
@@ -109,27 +119,84 @@ def quantiles(
         if array.dims and not own:
             found[name] = array.variable
         elif not numeric_only or array.dtype.kind in "biufc":
-            found[name] = _quantiles_of(array.variable, wanted, own, method, keep, skipna)
+            both = [array.variable]
+            if weights is not None and own:
+                both = _with_weights(array.variable, weights, [each for each in dims if each in own])
+                own = [each for each in both[0].dims if each in dims]
+            found[name] = _quantiles_of(both, wanted, own, method, keep, skipna)
     # As in xarray, coordinates without dimensions do not stay.
-    rest = [name for name, coord in ds.coords.items() if dims.intersection(coord.dims) or not coord.dims]
+    rest = [name for name, coord in ds.coords.items() if dims.keys() & coord.dims or not coord.dims]
     result = ds.drop_vars([*ds.data_vars, *rest]).assign(found).assign_coords(quantile=wanted)
     return result if keep else result.drop_attrs(deep=False)
 
 
+def weighted_medians(
+    ds: xr.Dataset, dim: Any, keep_attrs: bool | None, skipna: bool | None, numeric_only: bool, weights: Any
+) -> xr.Dataset:
+    """Quantiles of 0.5 by weights, with the labels and attributes of `xarray.Dataset.median`."""
+    found = quantiles(ds, 0.5, dim, None, keep_attrs, skipna, numeric_only, weights)
+    if not keeps_attrs(keep_attrs):
+        found = found.assign({name: array.drop_attrs(deep=False) for name, array in found.data_vars.items()})
+    scalars = {name: coord for name, coord in ds.coords.items() if not coord.dims}
+    return found.drop_vars("quantile").assign_coords(scalars)
+
+
+def _aligned_weights(ds: xr.Dataset, weights: xr.DataArray) -> xr.Variable:
+    """The variable of weights that have the labels of a dataset along the dimensions of both."""
+    if unknown := tuple(dim for dim in weights.dims if dim not in ds.dims):
+        raise ValueError(f"weights has dimensions {unknown} that are not in {tuple(ds.dims)}: drop or rename them")
+    try:
+        xr.align(ds, weights, join="exact", copy=False)
+    except xr.AlignmentError as error:
+        raise xr.AlignmentError(
+            f"weights must have the labels of the object, in their order: give weights.reindex_like(object) ({error})"
+        ) from error
+    return weights.variable
+
+
+def _with_weights(variable: xr.Variable, weights: Any, dims: Sequence[Hashable]) -> list[xr.Variable]:
+    """A variable and its weights, which have its shape, or its sizes along the reduced dimensions alone."""
+    if not isinstance(weights, xr.Variable):
+        weights = weights if hasattr(weights, "dtype") else np.asarray(weights)
+        if weights.shape == variable.shape:
+            dims = variable.dims
+        elif weights.shape != tuple(variable.sizes[each] for each in dims):
+            raise ValueError(
+                f"weights has shape {weights.shape}, neither {variable.shape}, that of the object, nor its sizes along "
+                f"{tuple(dims)}: give weights as a DataArray, whose dimensions have names"
+            )
+        weights = xr.Variable(dims, weights)
+    if set(weights.dims) == set(dims):
+        return [variable, weights]
+    if variable.chunks is not None:
+        weights = weights.chunk()  # a graph would hold all elements of a broadcast array in memory
+    sizes = {**variable.sizes, **weights.sizes}
+    return [variable.set_dims(sizes), weights.set_dims(sizes)]
+
+
 def _quantiles_of(
-    variable: xr.Variable, q: np.ndarray, dims: Sequence[Hashable], method: str, keep_attrs: bool, skipna: bool | None
+    both: Sequence[xr.Variable],
+    q: np.ndarray,
+    dims: Sequence[Hashable],
+    method: str,
+    keep_attrs: bool,
+    skipna: bool | None,
 ) -> Any:
-    function = api.nanquantile if skips_nan(skipna, variable.dtype) else api.quantile
+    """Quantiles of a variable, with its weights if there are any."""
+    function = api.nanquantile if skips_nan(skipna, both[0].dtype) else api.quantile
     axis = tuple(range(-len(dims), 0))
 
-    def of_last(array: Any) -> Any:
-        found = through_dask(lambda darr: function(darr, q, axis=axis, method=method), array)
+    def of_last(*arrays: Any) -> Any:
+        def of_lazy(darr: Any, weights: Any = None) -> Any:
+            return function(darr, q, axis=axis, method=method, weights=weights)
+
+        found = through_dask(of_lazy, *arrays)
         return np.moveaxis(found, 0, -1) if q.ndim else found
 
     result = xr.apply_ufunc(
         of_last,
-        variable,
-        input_core_dims=[dims],
+        *both,
+        input_core_dims=[dims] * len(both),
         exclude_dims=set(dims),
         output_core_dims=[["quantile"] * q.ndim],
         dask="allowed",

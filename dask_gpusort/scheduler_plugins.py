@@ -17,8 +17,8 @@ copied to a less busy worker to be cut. So the tasks of a bundle, and those that
 which others cannot steal them from.
 
 This module imports distributed: import it only where distributed is in use. `dask_gpusort.cluster` installs the
-plugins. For other clusters, call ``client.register_plugin(SortSchedulerPlugin())`` and
-``client.register_plugin(SortWorkerPlugin())``.
+plugins. For other clusters, start the scheduler with ``--preload dask_gpusort.scheduler_plugins``, or call
+``client.register_plugin(SortSchedulerPlugin())`` and ``client.register_plugin(SortWorkerPlugin())``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dask.typing import Key
-from distributed import SchedulerPlugin, WorkerPlugin
+from distributed import Scheduler, SchedulerPlugin, WorkerPlugin
 
+from .graph._distributed import register_on_workers
 from .graph.placement import PlacedTask, Placement, changes_status, gpu_workers
 
 #: Shortest time between two messages, in seconds.
@@ -42,6 +43,7 @@ class SortSchedulerPlugin(SchedulerPlugin):
     """Send messages to workers and clients without delay, and run tasks where their data are."""
 
     name = "gpusort-scheduler"
+    idempotent = True
 
     async def start(self, scheduler: Any) -> None:
         """Configure the scheduler and the workers already connected; called once."""
@@ -137,7 +139,15 @@ class SortWorkerPlugin(WorkerPlugin):
     """Send messages from a worker to the scheduler without delay."""
 
     name = "gpusort-worker"
+    idempotent = True
 
     def setup(self, worker: Any) -> None:
         """Configure the worker; called once on each."""
         worker.batched_stream.interval = INTERVAL
+
+
+async def dask_setup(server: Any) -> None:
+    """Install the plugins on a scheduler that preloads this module; a worker that does has imported the package."""
+    if isinstance(server, Scheduler):
+        server.add_plugin(SortSchedulerPlugin(), idempotent=True)  # the scheduler starts it, after all preloads
+        await register_on_workers(server, SortWorkerPlugin())

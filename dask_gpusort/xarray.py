@@ -144,7 +144,12 @@ class _Accessor:
         return labelled.sort_dimensions(self._obj, variables, bool(ascending))
 
     def median(
-        self, dim: str | Iterable[Hashable] | None = None, *, skipna: bool | None = None, keep_attrs: bool | None = None
+        self,
+        dim: str | Iterable[Hashable] | None = None,
+        *,
+        skipna: bool | None = None,
+        keep_attrs: bool | None = None,
+        weights: Any = None,
     ) -> Any:
         """Medians along some dimensions, exact and without a sort.
 
@@ -156,11 +161,18 @@ class _Accessor:
             Whether NaN are skipped; by default in floats, complex numbers and objects.
         keep_attrs : bool, optional
             As in xarray.
+        weights : DataArray or array_like, optional
+            As for `quantile`, of which this is then that of 0.5, by the method "inverted_cdf": an element, no mean.
 
         Returns
         -------
         DataArray or Dataset
             As `xarray.DataArray.median` and `xarray.Dataset.median`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension; with weights as `quantile`.
 
         See Also
         --------
@@ -184,8 +196,11 @@ class _Accessor:
             function = api.nanmedian if labelled.skips_nan(skipna, array.dtype) else api.median
             return labelled.through_dask(lambda darr: function(darr, axis), array)
 
-        numeric = {"numeric_only": True} if isinstance(self._obj, xr.Dataset) else {}
-        return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **numeric)
+        whole = isinstance(self._obj, xr.Dataset)
+        if weights is not None:
+            options = (dim, keep_attrs, skipna, whole, weights)
+            return labelled.with_dataset(self._obj, lambda ds: labelled.weighted_medians(ds, *options))
+        return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **({"numeric_only": True} if whole else {}))
 
     def rank(self, dim: Hashable, *, pct: bool = False, keep_attrs: bool | None = None) -> Any:
         """Ranks of the values along a dimension, from 1; equal values have the average of their ranks.
@@ -289,9 +304,10 @@ class DataArrayAccessor(_Accessor):
         q: Any,
         dim: str | Iterable[Hashable] | None = None,
         *,
-        method: str = "linear",
+        method: str | None = None,
         keep_attrs: bool | None = None,
         skipna: bool | None = None,
+        weights: Any = None,
     ) -> xr.DataArray:
         """Quantiles along some dimensions, exact and without a sort.
 
@@ -301,13 +317,24 @@ class DataArrayAccessor(_Accessor):
             Quantiles, from 0 to 1.
         dim, keep_attrs, skipna
             As for `median`.
-        method : str
-            NumPy's methods; see `dask_gpusort.quantile`.
+        method : str, optional
+            NumPy's methods; see `dask_gpusort.quantile`. The default is "linear", with weights "inverted_cdf", the only
+            one that has them.
+        weights : DataArray or array_like, optional
+            Weights of the elements, not negative, in memory or lazy. Dimensions of a DataArray are found by name, and
+            may be some of those of the object. Labels must be equal, in the same order (``join="exact"``). Other
+            arrays have the shape of the object, or its sizes along `dim`.
 
         Returns
         -------
         DataArray
             As `xarray.DataArray.quantile`; several quantiles are along a first dimension ``quantile``.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension, if there are weights and another method than "inverted_cdf", or if the
+            dimensions, labels or shape of weights do not fit. During the computation as `dask_gpusort.quantile`.
 
         See Also
         --------
@@ -321,8 +348,11 @@ class DataArrayAccessor(_Accessor):
         >>> x = xr.DataArray(da.arange(12, chunks=5), dims="x")
         >>> x.gpusort.quantile([0.25, 0.5], "x").values
         array([2.75, 5.5 ])
+        >>> hours = xr.DataArray([1, 1, 2, 8], dims="x")
+        >>> int(xr.DataArray(da.from_array([40, 10, 30, 20], chunks=2), dims="x").gpusort.quantile(0.5, weights=hours))
+        20
         """
-        found: xr.DataArray = self._quantile(q, dim, method, keep_attrs, skipna, False)
+        found: xr.DataArray = self._quantile(q, dim, method, keep_attrs, skipna, False, weights)
         return found
 
     def unique(self, dim: Hashable | None = None) -> xr.DataArray:
@@ -378,17 +408,18 @@ class DatasetAccessor(_Accessor):
         q: Any,
         dim: str | Iterable[Hashable] | None = None,
         *,
-        method: str = "linear",
+        method: str | None = None,
         numeric_only: bool = False,
         keep_attrs: bool | None = None,
         skipna: bool | None = None,
+        weights: Any = None,
     ) -> xr.Dataset:
         """Quantiles of all variables along some dimensions, exact and without a sort.
 
         Parameters
         ----------
-        q, dim, method, keep_attrs, skipna
-            As for `DataArrayAccessor.quantile`.
+        q, dim, method, keep_attrs, skipna, weights
+            As for `DataArrayAccessor.quantile`. Weights are for the variables with dimensions to be reduced.
         numeric_only : bool, default False
             Whether variables of other dtypes than numbers and booleans are dropped.
 
@@ -396,6 +427,11 @@ class DatasetAccessor(_Accessor):
         -------
         Dataset
             As `xarray.Dataset.quantile`.
+
+        Raises
+        ------
+        ValueError
+            As `DataArrayAccessor.quantile`.
 
         Examples
         --------
@@ -407,5 +443,5 @@ class DatasetAccessor(_Accessor):
         >>> float(found.low), float(found.high)
         (2.0, 12.0)
         """
-        found: xr.Dataset = self._quantile(q, dim, method, keep_attrs, skipna, numeric_only)
+        found: xr.Dataset = self._quantile(q, dim, method, keep_attrs, skipna, numeric_only, weights)
         return found

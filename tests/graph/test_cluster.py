@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from types import SimpleNamespace
 
 import dask
@@ -97,6 +98,47 @@ def test_messages_are_sent_at_once():
         streams = list(cluster.scheduler.stream_comms.values())
         assert [stream.interval for stream in streams] == [INTERVAL] * 2
         assert [worker.batched_stream.interval for worker in cluster.workers.values()] == [INTERVAL] * 2
+
+
+@pytest.mark.parametrize("preload", [[], ["--preload", "dask_gpusort.scheduler_plugins"]], ids=["without", "with"])
+def test_a_scheduler_that_preloads_the_plugins(preload, tmp_path):
+    """The first sort does not install them; a client that does finds those of the preload."""
+
+    # Functions in here are sent by value.
+    def look_at_scheduler(dask_scheduler):
+        plugin = dask_scheduler.plugins.get("gpusort-scheduler")
+        streams = [*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()]
+        return plugin and id(plugin), dask_scheduler.rootish_tg_threshold, {stream.interval for stream in streams}
+
+    def look_at_worker(dask_worker):
+        return "gpusort-worker" in dask_worker.plugins, dask_worker.batched_stream.interval
+
+    file = str(tmp_path / "scheduler.json")
+    commands = [
+        ["scheduler", "--scheduler-file", file, "--host", "127.0.0.1", "--port", "0", "--no-dashboard"],
+        ["worker", "--scheduler-file", file, "--no-nanny", "--nthreads", "1", "--memory-limit", "0", "--no-dashboard"],
+    ]
+    array = np.random.default_rng(0).permutation(1000)
+    with ExitStack() as stack:
+        for command in commands:
+            process = subprocess.Popen([sys.executable, "-m", "dask", *command, *preload], cwd=tmp_path)
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+        client = stack.enter_context(distributed.Client(scheduler_file=file, timeout=60))
+        client.wait_for_workers(1, timeout=60)
+        np.testing.assert_array_equal(dask_gpusort.sort(da.from_array(array, chunks=100)).compute(), np.arange(1000))
+        before = client.run_on_scheduler(look_at_scheduler)
+        (worker,) = client.run(look_at_worker).values()
+        if preload:
+            assert before[0] is not None
+            assert (before[1:], worker) == ((1, {0}), (True, 0))
+            clusters.install_plugins(client.scheduler.address)
+            assert client.run_on_scheduler(look_at_scheduler) == before
+        else:
+            assert before[0] is None
+            assert before[1] > 1
+            assert 0 not in before[2]
+            assert worker[0] is False
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -11,6 +11,8 @@ from typing import Any
 import check_jsonschema
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -100,3 +102,22 @@ def test_the_oldest_versions_are_those_of_the_package(path: str) -> None:
         found = set(re.findall(rf"\b{package}==([\w.]+\*?)", text))
         assert found <= {oldest(package) + suffix}, package
     assert f"dask=={oldest('dask')}" in text
+
+
+def test_the_recipe_of_conda_has_the_bounds_of_the_package() -> None:
+    text = (ROOT / "conda" / "recipe.yaml").read_text()
+    context = yaml.safe_load(text)["context"]
+    recipe = yaml.safe_load(text.replace("${{ python_min }}", context["python_min"]))
+    of_project = {"run": PROJECT["dependencies"], "run_constraints": PROJECT["optional-dependencies"]["distributed"]}
+    of_project["host"] = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    for section, texts in of_project.items():
+        wanted = {one.name: one.specifier for one in map(Requirement, texts) if one.name != "bokeh"}
+        if section == "run":
+            wanted["python"] = SpecifierSet(PROJECT["requires-python"])
+        lines = [line.replace("dask-core ", "dask ").partition(" ") for line in recipe["requirements"][section]]
+        found = {name: bounds for name, _, bounds in lines}
+        assert {name: SpecifierSet(found[name]) for name in wanted} == wanted
+        assert section == "host" or found.keys() == wanted.keys()
+    assert context["python_min"] == PROJECT["requires-python"].removeprefix(">=")
+    assert recipe["about"]["summary"] == PROJECT["description"]
+    assert recipe["about"]["license"] == PROJECT["license"]
