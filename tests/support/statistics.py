@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.lib import NumpyVersion
 
 from dask_gpusort.table import METHODS, Statistic
 
@@ -21,6 +22,11 @@ def statistics_of(draw: Any) -> tuple[Statistic, Any]:
     method = draw(st.sampled_from(list(METHODS)))
     function = np.nanquantile if skip_nan else np.quantile
     return Statistic.quantiles(q, method, skip_nan=skip_nan), partial(function, q=q, method=method)
+
+
+def given_to_numpy(q: Any) -> Any:
+    """The same `q`, in an array where NumPy would take a Python number in the dtype of float keys: before 2.4."""
+    return q if NumpyVersion(np.__version__) >= "2.4.0" else np.asarray(q)
 
 
 def without_extremes(array: np.ndarray) -> np.ndarray:
