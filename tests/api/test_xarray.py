@@ -198,7 +198,7 @@ def test_one_warning_says_that_flox_is_left_out():
         lambda x: x.coarsen(time=5, x=4).median(),
         pytest.param(
             lambda x: x.rolling(time=5).median(),
-            marks=pytest.mark.skipif(not NEW, reason="before xarray 2026.9 bottleneck computes it"),
+            marks=pytest.mark.skipif(not NEW, reason="before xarray 2026.9 bottleneck computes those of float32"),
         ),
         lambda x: x.rolling(time=5).construct("window").quantile(0.5, "window"),
         lambda x: x.stack(pixel=("y", "x")).quantile(0.5, "pixel"),
