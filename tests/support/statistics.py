@@ -24,9 +24,13 @@ def statistics_of(draw: Any) -> tuple[Statistic, Any]:
     return Statistic.quantiles(q, method, skip_nan=skip_nan), partial(function, q=q, method=method)
 
 
+#: Since 2.4 NumPy takes `q` as it is; before, a Python number, and any of percentiles, in the dtype of float keys.
+TAKES_Q_AS_GIVEN = NumpyVersion(np.__version__) >= "2.4.0"
+
+
 def given_to_numpy(q: Any) -> Any:
-    """The same `q`, in an array where NumPy would take a Python number in the dtype of float keys: before 2.4."""
-    return q if NumpyVersion(np.__version__) >= "2.4.0" else np.asarray(q)
+    """The same `q`, in an array if NumPy would take a number in the dtype of float keys."""
+    return np.asarray(q) if isinstance(q, (int, float)) and not TAKES_Q_AS_GIVEN else q
 
 
 def without_extremes(array: np.ndarray) -> np.ndarray:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from support.statistics import TAKES_Q_AS_GIVEN
+
 
 @st.composite
 def weights_of(draw: Any, shape: Any) -> np.ndarray:
@@ -32,4 +34,6 @@ def quantiles_of_weights(name: str, array: np.ndarray, q: Any, axis: Any, weight
         kept = [size for dim, size in enumerate(array.shape) if dim not in axes]
         whole = np.broadcast_to(weights, [*kept, *weights.shape])
         weights = np.moveaxis(whole, range(-len(axes), 0), axes)
+    if "percent" in name and not TAKES_Q_AS_GIVEN:
+        name, q = name.replace("percentile", "quantile"), np.asarray(np.true_divide(q, 100))
     return np.asarray(getattr(np, name)(array, q, axis, weights=weights, **options))
