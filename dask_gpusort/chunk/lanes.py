@@ -80,6 +80,12 @@ def check_weights(weights: Any) -> None:
         raise ValueError("Weights must be non-negative.")
 
 
+def check_totals(totals: Any, counts: Any) -> None:
+    """Refuse weights of lanes with keys whose total is zero or not finite, as NumPy does since 2.4."""
+    if ((counts > 0) & ~((totals > 0) & (totals < np.inf))).any():
+        raise ValueError("Weights included NaN, inf or were all zero.")
+
+
 def reduce_weighted_lanes(
     block: Any, weights: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False
 ) -> Any:
@@ -89,6 +95,7 @@ def reduce_weighted_lanes(
     shape = result_shape(statistic, block.shape, axes, keepdims)
     weights = np.broadcast_to(weights, block.shape)
     if block.dtype.hasobject:
+        check_totals(weights.sum(axis=tuple(axes), dtype=np.float64), block.size)
         found = statistic.by_numpy(block, tuple(axes), weights)
         return np.asarray(found, object).reshape(shape)[()]
     lanes, kept, length = lanes_last(block, axes)
@@ -156,8 +163,7 @@ def combine_picked(parts: Sequence[Picked], statistic: Statistic) -> Any:
     """Combine the quantiles of each lane, shape (quantiles, *lanes), from all its parts in order."""
     counts, nans = sum(part.counts for part in parts), sum(part.nans for part in parts)
     totals = parts[0].totals
-    if ((counts > 0) & ~((totals > 0) & (totals < np.inf))).any():
-        raise ValueError("Weights included NaN, inf or were all zero.")
+    check_totals(totals, counts)
     keys, found = parts[0].keys, parts[0].found
     for part in parts[1:]:
         # NumPy's `where` makes swapped byte orders native.

@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from packaging.version import Version
 from support import oracle
 from support.ranks import ranks_of_lanes
 
@@ -262,7 +263,12 @@ def test_rows_in_the_same_lazy_order_are_known_to_be_the_same(raise_if_computes)
 
 def test_labels_that_turn_out_to_be_equal_are_aligned():
     table = make_table()
-    xr.testing.assert_equal((table.chunk(obs=3).gpusort.sortby("a").b + table.b).compute(), 2 * table.b)
+    lazily = table.chunk(obs=3).gpusort.sortby("a")
+    if Version(xr.__version__) < Version("2026.9"):  # it compares no labels of two kinds of indexes
+        with pytest.raises(xr.AlignmentError, match="set_xindex"):
+            lazily.b + table.b
+        return
+    xr.testing.assert_equal((lazily.b + table.b).compute(), 2 * table.b)
 
 
 def test_without_labels_there_is_nothing_to_align():

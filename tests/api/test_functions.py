@@ -29,6 +29,7 @@ from support import strategies as ours
 from support.oracle import assert_same_values
 from support.ranks import ranks_of_lanes
 from support.sorting import check_sizes, computed_in_chunks, groups, no_computation
+from support.statistics import given_to_numpy
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
@@ -495,7 +496,7 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
         q = np.array(draw(st.floats(0, 1) | st.lists(st.floats(0, 1), min_size=1, max_size=4)))
         # Of two-dimensional q, NumPy's functions that skip NaN put only the first dimension in front.
         q = np.stack([q, q]) if q.ndim and "nan" not in name and draw(st.booleans()) else q
-        arguments = [(q * 100 if "percent" in name else q).tolist(), axis]
+        arguments = [given_to_numpy((q * 100 if "percent" in name else q).tolist()), axis]
     strategy = draw(st.sampled_from(("auto", "samples", "rechunk", "join")))
     return Case(
         [array],
@@ -517,6 +518,7 @@ def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     q = draw(st.sampled_from([0, 1, 0.5, True, np.float32(0.2), np.float16(0.7), [], [0, 1], [0.25, 0.75, 0.3]]))
     if "percent" in name:
         q = np.minimum(np.multiply(q, 100), type(q)(100)) if isinstance(q, np.generic) else np.multiply(q, 100).tolist()
+    q = given_to_numpy(q)
     along = axis is not None and draw(st.booleans())
     weights = draw(weights_of([shape[one] for one in np.atleast_1d(axis)] if along else shape))
     options = {"keepdims": draw(st.booleans()), "method": "inverted_cdf"}

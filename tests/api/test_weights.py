@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib import NumpyVersion
 from support.sorting import computed
 
 import dask_gpusort
@@ -71,15 +72,17 @@ def test_parts_of_a_lane_pick_the_keys_of_the_whole(weights, data):
     assert combine_picked(picked, statistic).tolist() == expected
 
 
-@pytest.mark.parametrize("strategy", ["samples", "rechunk"])
+@pytest.mark.parametrize(("keys", "strategy"), [("f8", "samples"), ("f8", "rechunk"), ("O", "auto")])
 @pytest.mark.parametrize("weights", [[1, -1, 2, 3], [0, 0, 0, 0], [1, np.nan, 0, 1], [1, np.inf, 0, 1]], ids=str)
-def test_bad_weights_raise_in_the_computation(weights, strategy):
-    array = np.arange(4.0)
+def test_bad_weights_raise_in_the_computation(weights, keys, strategy):
+    array = np.arange(4.0).astype(keys)
     lazy = dask_gpusort.quantile(da.from_array(array, chunks=2), 0.5, weights=weights, strategy=strategy, **METHOD)
-    with pytest.raises(ValueError, match="Weights") as expected, np.errstate(all="ignore"):
-        np.quantile(array, 0.5, weights=weights, **METHOD)
-    with pytest.raises(ValueError, match=str(expected.value)):
+    with pytest.raises(ValueError, match="Weights (must be|included)") as found:
         computed(lazy)
+    if min(weights) < 0 or NumpyVersion(np.__version__) >= "2.4.0":  # before, NumPy refused no others
+        with pytest.raises(ValueError, match="Weights") as expected, np.errstate(all="ignore"):
+            np.quantile(array, 0.5, weights=weights, **METHOD)
+        assert str(found.value) == str(expected.value)
 
 
 @pytest.mark.parametrize("skip_nan", [False, True])

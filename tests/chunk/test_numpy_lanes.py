@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import strategies as ours
-from support.statistics import statistics_of, without_extremes
+from support.statistics import given_to_numpy, statistics_of, without_extremes
 
 from dask_gpusort.chunk import numpy_select
 from dask_gpusort.table import Statistic
@@ -68,7 +68,7 @@ def test_long_lanes_by_partitions_and_sorts(dtype, length, share):
             found = numpy_select.reduce_lanes(rows, Statistic.median(skip_nan=skip_nan), (1,))
             np.testing.assert_array_equal(found, functions[0](rows, axis=1))
             for q in (0, 0.0, 0.37, 1.0, [0.5, 0.1], [0.25, 0.5, 0.75], np.linspace(0, 1, 40)):
-                method = "nearest" if dtype == "?" else "linear"
+                q, method = given_to_numpy(q), "nearest" if dtype == "?" else "linear"
                 found = numpy_select.reduce_lanes(rows, Statistic.quantiles(q, method, skip_nan=skip_nan), (1,))
                 np.testing.assert_array_equal(found, functions[1](rows, q, axis=1, method=method))
 

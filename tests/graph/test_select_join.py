@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support import strategies as ours
 from support.sorting import computed
+from support.statistics import given_to_numpy
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_select
@@ -39,7 +40,7 @@ def test_quantiles_of_long_lanes(dtype, distribution):
     x = da.from_array(array, chunks=7_001)
     assert is_searched(array, 0.5)
     with np.errstate(all="ignore"):
-        for q in (0.3, Q):
+        for q in map(given_to_numpy, (0.3, Q)):
             np.testing.assert_array_equal(
                 computed(dask_gpusort.nanquantile(x, q, strategy="join")), np.nanquantile(array, q)
             )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import strategies as ours
+from support.statistics import given_to_numpy
 
 from dask_gpusort.table import METHODS, Statistic
 
@@ -140,7 +141,7 @@ def test_booleans_interpolate_as_in_numpy(method):
 
 def test_infinite_neighbours_give_nan_as_in_numpy():
     array = np.array([[1, np.inf, np.inf], [-np.inf, 1, np.inf], [-np.inf, -np.inf, np.inf]])
-    for q in (0, 0.3, 0.5, 0.9, 1.0):
+    for q in map(given_to_numpy, (0, 0.3, 0.5, 0.9, 1.0)):
         check(
             quietly(result_of, Statistic.quantiles(q), array),
             quietly(np.quantile, array, q, axis=-1),

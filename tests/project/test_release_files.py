@@ -50,7 +50,8 @@ def commands() -> Iterator[tuple[str, str]]:
 
 def oldest(package: str) -> str:
     """The lower bound of a dependency."""
-    text = " ".join([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["distributed"]])
+    extras = PROJECT["optional-dependencies"]
+    text = " ".join([*PROJECT["dependencies"], *extras["distributed"], *extras["examples"]])
     found = re.search(rf"\b{package}(?:\[\w+\])?>=([\d.]+)", text)
     assert found, package
     return found[1]
@@ -98,7 +99,7 @@ def test_every_supported_python_is_tested() -> None:
 @pytest.mark.parametrize("path", [".ci/run", ".github/workflows/ci.yml", ".github/workflows/release.yml"])
 def test_the_oldest_versions_are_those_of_the_package(path: str) -> None:
     text = (ROOT / path).read_text()
-    for package, suffix in (("dask", ""), ("distributed", ""), ("numpy", ".*")):
+    for package, suffix in (("dask", ""), ("distributed", ""), ("numpy", ".*"), ("xarray", "")):
         found = set(re.findall(rf"\b{package}==([\w.]+\*?)", text))
         assert found <= {oldest(package) + suffix}, package
     assert f"dask=={oldest('dask')}" in text

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.lib import NumpyVersion
 
 from dask_gpusort.table import METHODS, Statistic
 
@@ -21,6 +22,15 @@ def statistics_of(draw: Any) -> tuple[Statistic, Any]:
     method = draw(st.sampled_from(list(METHODS)))
     function = np.nanquantile if skip_nan else np.quantile
     return Statistic.quantiles(q, method, skip_nan=skip_nan), partial(function, q=q, method=method)
+
+
+#: Since 2.4 NumPy takes `q` as it is; before, a Python number, and any of percentiles, in the dtype of float keys.
+TAKES_Q_AS_GIVEN = NumpyVersion(np.__version__) >= "2.4.0"
+
+
+def given_to_numpy(q: Any) -> Any:
+    """The same `q`, in an array if NumPy would take a number in the dtype of float keys."""
+    return np.asarray(q) if isinstance(q, (int, float)) and not TAKES_Q_AS_GIVEN else q
 
 
 def without_extremes(array: np.ndarray) -> np.ndarray:
