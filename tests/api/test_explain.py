@@ -189,3 +189,11 @@ def test_bad_arguments_are_refused():
         dask_gpusort.explain_take(x, [0], 2)
     with pytest.raises(IndexError):
         dask_gpusort.explain_take(x, [5], 0)
+
+
+def test_searches_count_the_bytes_of_the_common_dtype():
+    text = dask_gpusort.explain_searchsorted(da.zeros(1000, chunks=100), da.ones(1024, chunks=128, dtype="i1"))
+    assert "needles   8.00 kiB in 8 chunks" in text
+    text = dask_gpusort.explain_isin(da.ones(1024, chunks=128, dtype="i1"), da.zeros(2048, chunks=512))
+    assert "needles   8.00 kiB in 8 chunks" in text
+    assert "keys      16.00 kiB in 4 chunks" in text

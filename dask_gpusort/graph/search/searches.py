@@ -45,7 +45,7 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     """Rank needles among keys, one-dimensional, sorted or with a `sorter` of positions; then all keys are joined."""
     order = Order(concatenated_dtype([array, needles]), stable=True)
     question = Question(order, side, array.dtype, needles.dtype)
-    plan = _plan(_bytes(array), needles, near=True, whole=None if sorter is None else "sorter")
+    plan = _plan(array, needles, order.dtype, near=True, whole=None if sorter is None else "sorter")
     return _looked_up(plan, question, array, needles, sorter)
 
 
@@ -58,7 +58,7 @@ def build_interp(
         x, xp, fp = _with_period(x, xp, fp, period)
     order = Order(np.dtype(np.float64), stable=True)
     question = Question(order, "value", xp.dtype, x.dtype, interpolation=Interpolation(fp.dtype, left, right))
-    plan = _plan(_bytes(xp, order.dtype.itemsize + question.dtype.itemsize), x.astype(order.dtype), near=True)
+    plan = _plan(xp, x, order.dtype, beside=question.dtype.itemsize, near=True)
     return _looked_up(plan, question, xp, x, fp)
 
 
@@ -80,7 +80,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
         note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
-    plan = _plan(_bytes(test if whole else flatten(test, None)[0]), array, whole=whole, sorts=whole is None)
+    plan = _plan(test if whole else flatten(test, None)[0], array, dtype, whole=whole, sorts=whole is None)
     if plan.sorts:
         (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
     question = Question(
@@ -135,11 +135,20 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
 
 
 def _plan(
-    keys: tuple[Size, ...], needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
+    keys: Any,
+    needles: Any,
+    dtype: np.dtype[Any],
+    *,
+    beside: int = 0,
+    near: bool = False,
+    whole: SearchReason | None = None,
+    sorts: bool = False,
 ) -> SearchPlan:
+    """Plan for keys and needles that are converted to a dtype, with some bytes beside each key."""
+    itemsize = max(dtype.itemsize, 1)
     runtime = Runtime.of(needles)
     plan = make_search_plan(
-        Searched(keys, _bytes(needles), max(needles.dtype.itemsize, 1)),
+        Searched(_bytes(keys, itemsize + beside), _bytes(needles, itemsize), itemsize),
         runtime.workers,
         runtime.memory,
         setting("groups"),
@@ -152,6 +161,6 @@ def _plan(
     return plan
 
 
-def _bytes(array: Any, itemsize: int | None = None) -> tuple[Size, ...]:
+def _bytes(array: Any, itemsize: int) -> tuple[Size, ...]:
     """Bytes of each chunk in C order."""
-    return tuple(math.prod(sizes) * (itemsize or array.dtype.itemsize) for sizes in product(*array.chunks))
+    return tuple(math.prod(sizes) * itemsize for sizes in product(*array.chunks))
