@@ -144,7 +144,9 @@ def weighted_medians(
 def _aligned_weights(ds: xr.Dataset, weights: xr.DataArray) -> xr.Variable:
     """The variable of weights that have the labels of a dataset along the dimensions of both."""
     if unknown := tuple(dim for dim in weights.dims if dim not in ds.dims):
-        raise ValueError(f"weights has dimensions {unknown} that are not in {tuple(ds.dims)}: drop or rename them")
+        raise ValueError(
+            f"weights has dimensions {unknown} that are not in {tuple(ds.dims)}: give weights without them"
+        )
     try:
         xr.align(ds, weights, join="exact", copy=False)
     except xr.AlignmentError as error:

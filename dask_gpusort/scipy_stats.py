@@ -109,7 +109,7 @@ def _along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     if given.pop("nan_policy") != "propagate" or given.pop("keepdims"):
         raise NotImplementedError(
             f"{previous.__name__} of Dask arrays takes no nan_policy but 'propagate', and no keepdims: "
-            "remove NaN before, and index the result with numpy.newaxis"
+            "leave out NaN before, and index the result with numpy.newaxis"
         )
     named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
     named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}

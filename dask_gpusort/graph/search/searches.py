@@ -58,7 +58,7 @@ def build_interp(
         x, xp, fp = _with_period(x, xp, fp, period)
     order = Order(np.dtype(np.float64), stable=True)
     question = Question(order, "value", xp.dtype, x.dtype, interpolation=Interpolation(fp.dtype, left, right))
-    plan = _plan(xp, x, order.dtype, beside=question.dtype.itemsize, near=True)
+    plan = _plan(xp, x, order.dtype, value_bytes=question.dtype.itemsize, near=True)
     return _looked_up(plan, question, xp, x, fp)
 
 
@@ -139,16 +139,16 @@ def _plan(
     needles: Any,
     dtype: np.dtype[Any],
     *,
-    beside: int = 0,
+    value_bytes: int = 0,
     near: bool = False,
     whole: SearchReason | None = None,
     sorts: bool = False,
 ) -> SearchPlan:
-    """Plan for keys and needles that are converted to a dtype, with some bytes beside each key."""
+    """Plan for keys and needles that are converted to a dtype, with some bytes of a value for each key."""
     itemsize = max(dtype.itemsize, 1)
     runtime = Runtime.of(needles)
     plan = make_search_plan(
-        Searched(_bytes(keys, itemsize + beside), _bytes(needles, itemsize), itemsize),
+        Searched(_bytes(keys, itemsize + value_bytes), _bytes(needles, itemsize), itemsize),
         runtime.workers,
         runtime.memory,
         setting("groups"),
