@@ -45,7 +45,9 @@ def quantile_of(variable, q, dims, weights, skipna=None):
     name = "nanquantile" if skipna or (skipna is None and variable.dtype.kind == "f") else "quantile"
     last = variable.transpose(..., *dims)
     whole = weights.variable.set_dims(dict(last.sizes)).transpose(*last.dims).values
-    return getattr(np, name)(last.values, q, tuple(range(-len(dims), 0)), weights=whole, method="inverted_cdf")
+    # Before 2.4 NumPy takes one axis.
+    shape = (*last.shape[: last.ndim - len(dims)], -1)
+    return getattr(np, name)(last.values.reshape(shape), q, -1, weights=whole.reshape(shape), method="inverted_cdf")
 
 
 @given(st.data())

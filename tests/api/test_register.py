@@ -153,6 +153,7 @@ ARGUMENTS = {
     "argpartition": {"a": GRID, "kth": 1, "axis": 0, "kind": "introselect", "order": None},
     "take": {"a": GRID, "indices": [2, 0], "axis": 1, "out": None, "mode": "clip"},
     "searchsorted": {"a": X, "v": X, "side": "right", "sorter": None},
+    "interp": {"x": X, "xp": [1, 4], "fp": [0.5, 8], "left": 7, "right": None, "period": None},
     "isin": {"element": X, "test_elements": [2, 3], "assume_unique": True, "invert": True},
     "unique": {"ar": X, "return_index": True, "return_inverse": True, "return_counts": True, "axis": None},
     "unique_all": {"x": X},
