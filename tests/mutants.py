@@ -165,9 +165,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "graph/test_graph.py": {
         "summaries: sums restart at a bracket": (" - less_before[opening]", ""),
     },
-    "sort": {
+    "api/test_sort.py": {
         "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
         "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
+    },
+    "sort": {
         "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "intersect1d": {
