@@ -27,6 +27,7 @@ from dask.utils import format_bytes
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
 from .input_checks import checked_chunk
+from .inputs import blockwise
 from .runtime import Runtime, chunk_library
 from .sort.global_sort import Shortage
 from .sort.request import Keys
@@ -87,7 +88,9 @@ class Staging:
         shift = -self._shift(array.dtype)
         # Named here: Dask would make the name from the meta too, and cannot read it without a device.
         name = f"copy_to_device-{tokenize(array.name, shift)}"
-        return array.map_blocks(copy_to_device, array.dtype, shift, dtype=dtype, meta=meta, name=name)
+        dims = tuple(range(array.ndim))
+        given = array, dims, array.dtype, None, shift, None
+        return blockwise(copy_to_device, dims, *given, dtype=dtype, meta=meta, name=name)
 
     def keys_to_device(self, keys: Keys) -> Keys:
         """Keys that were made on the host, on the device."""
