@@ -10,10 +10,13 @@ from numbers import Complex, Real
 from typing import Any
 
 import numpy as np
+from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .array_arguments import check_library, checked_array, known_size
+from .array_arguments import check_library, checked_array, known_size, refuse_labels, refuse_masked
+from .chunk import library_of
+from .chunk.groups import are_missing
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.sort.request import Options
@@ -159,9 +162,74 @@ def check_weighted_method(method: str) -> None:
         raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}. Give method='inverted_cdf'")
 
 
-def checked_strategy(strategy: str) -> str:
+def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -> tuple[Any, np.ndarray | None, int]:
+    """Labels of the axes in ascending order, a NumPy or a Dask array, the groups that are wanted, and the window."""
+    if by is None:
+        for name, value in {"groups": groups, "window": window}.items():
+            if value is not None:
+                raise TypeError(f"{name} is of labels, and there are none: give by=, or leave out {name}")
+        return None, None, 1
+    if is_dask_collection(by):
+        by = checked_array(by, "by")
+    else:
+        refuse_labels(by, "by")
+        refuse_masked(by, "by")
+        by = by.get() if library_of(by) == "cupy" else np.asarray(by)
+    axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim, "axis")
+    sizes = tuple(array.shape[dim] for dim in axes)
+    lazy = is_dask_collection(by)
+    if by.ndim != len(axes) or any(
+        one != size and not (lazy and (math.isnan(one) or math.isnan(size)))
+        for one, size in zip(by.shape, sizes, strict=True)
+    ):
+        raise ValueError(
+            f"by of shape {by.shape} does not fit a of shape {array.shape} with axis={axis}: "
+            f"give labels of shape {sizes}"
+        )
+    number = 1 if window is None else checked_integer("window", window, "an odd integer")
+    if number < 1 or number % 2 == 0:
+        raise ValueError(f"window must be an odd positive number of elements, not {number}: give 1 or 3, for example")
+    if number > 1 and len(axes) != 1:
+        raise ValueError(f"window has neighbours along one axis, and axis={axis} are {len(axes)}: give one axis")
+    return by.transpose(np.argsort(axes).tolist()), _checked_groups(groups, by.dtype), number
+
+
+#: Kinds of dtypes whose elements can be equal.
+_COMPARABLE = ("biufc", "UT", "S", "M", "m")
+
+
+def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
+    """Groups as a NumPy array of one dimension, that can be equal to labels of a dtype."""
+    if groups is None:
+        return None
+    if is_dask_collection(groups):
+        raise TypeError("groups must be in memory, as they give the result its size: call groups.compute() first")
+    refuse_labels(groups, "groups")
+    found = groups.get() if library_of(groups) == "cupy" else np.asarray(groups)
+    if found.ndim != 1:
+        raise ValueError(f"groups must be of one dimension, not {found.ndim}: give a list of labels")
+    kinds = {found.dtype.kind, labels.kind}
+    if found.size and "O" not in kinds and not any(kinds <= set(kind) for kind in _COMPARABLE):
+        raise TypeError(
+            f"groups of {found.dtype} are never equal to labels of {labels}: give groups of the type of the labels"
+        )
+    if are_missing(found).any():
+        raise ValueError("groups has missing labels, whose elements are in no group: leave them out")
+    if len(np.unique(found)) < len(found):
+        raise ValueError("groups has a label twice: give each label once, as numpy.unique does")
+    return found if found.size else found.astype(labels)
+
+
+def refuse_with_groups(**options: bool) -> None:
+    """Refuse arguments that have no meaning with `by`."""
+    for name, given in options.items():
+        if given:
+            raise TypeError(f"{name} is not for groups: give by, or {name}")
+
+
+def checked_strategy(strategy: str, strategies: Sequence[str] = STRATEGIES) -> str:
     """Check the strategy of an order statistic."""
-    check_choice("strategy", strategy, ("auto", *STRATEGIES))
+    check_choice("strategy", strategy, ("auto", *strategies))
     return strategy
 
 

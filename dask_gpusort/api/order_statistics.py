@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import check_weighted_method, checked_axes, checked_strategy, checked_weights, refuse_in_place
+from ..arguments import (
+    check_weighted_method,
+    checked_axes,
+    checked_grouping,
+    checked_strategy,
+    checked_weights,
+    refuse_in_place,
+    refuse_with_groups,
+)
 from ..array_arguments import checked_array
 from ..graph.explain import explained
+from ..graph.select.groups import Labels, build_grouped
 from ..graph.select.statistics import build_statistic, build_weighted
+from ..plan.groups import GROUP_STRATEGIES
 from ..table.quantiles import Statistic
 
 Axes = int | Sequence[int] | None
@@ -24,6 +34,9 @@ def quantile(
     keepdims: bool = False,
     *,
     weights: Any = None,
+    by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
     strategy: str = "auto",
 ) -> Any:
     """Quantiles of a Dask array, exact and lazy: `numpy.quantile` without a sort of the array.
@@ -48,15 +61,27 @@ def quantile(
     weights : array_like, optional
         Weights of the elements, not negative, for the method "inverted_cdf" alone: of the shape of `a`, or of its sizes
         along `axis`. Sizes of chunks must be known.
+    by : array_like, optional
+        Labels, in memory or lazy, of the sizes of `a` along `axis`: numbers, strings, dates. Each distinct label is a
+        group, with a quantile of its own. Elements whose label is missing (NaN, NaT, None) are in no group. Not with
+        `weights` or `keepdims`.
+    groups : array_like, optional
+        The labels that are wanted, distinct, in any order; others are in no group. Without it the groups are all labels
+        in sorted order, of whose number a lazy array knows nothing before it is computed.
+    window : int, optional
+        An odd number: each element is also in the groups of so many neighbours, itself included, by position along the
+        one axis. At both ends there are fewer.
     strategy : {"auto", "blocks", "rechunk", "samples"}
         How the quantiles are found; see `explain_quantile`. "samples" searches a few long lanes in two passes over the
         chunks, "rechunk" makes lanes whole in bounded memory, "blocks" takes lanes that are whole in their chunks.
-        With weights, "samples" sorts the lanes instead.
+        With weights, "samples" sorts the lanes instead; with `by` it is called "sort".
 
     Returns
     -------
     dask array
-        The shape of `q`, then that of the remaining axes. Values, dtype, and NaN are NumPy's.
+        The shape of `q`, then that of the remaining axes. Values, dtype, and NaN are NumPy's. With `by` there is one
+        more dimension, of the groups, at the place of the axis, or of the first of several. A group without elements
+        gives NaN or NaT; where there may be such groups, integers become float64.
 
     Raises
     ------
@@ -89,9 +114,11 @@ def quantile(
     >>> import dask_gpusort
     >>> dask_gpusort.quantile(da.arange(12, chunks=2), [0.25, 0.5]).compute()
     array([2.75, 5.5 ])
+    >>> dask_gpusort.quantile(da.arange(6, chunks=2), 0.5, by=["b", "a", "b", "a", "a", "c"]).compute()
+    array([3., 1., 5.])
     """
     refuse_in_place("quantile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method), axis, keepdims, strategy, weights)
+    return _reduce(a, Statistic.quantiles(q, method), axis, keepdims, strategy, weights, (by, groups, window))
 
 
 def nanquantile(
@@ -104,13 +131,16 @@ def nanquantile(
     keepdims: bool = False,
     *,
     weights: Any = None,
+    by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
     strategy: str = "auto",
 ) -> Any:
     """Quantiles of a Dask array without its NaN, exact and lazy: `numpy.nanquantile`.
 
     Parameters
     ----------
-    a, q, axis, out, overwrite_input, method, keepdims, weights, strategy
+    a, q, axis, out, overwrite_input, method, keepdims, weights, by, groups, window, strategy
         As for `quantile`.
 
     Returns
@@ -132,7 +162,9 @@ def nanquantile(
     array([3., 5.])
     """
     refuse_in_place("nanquantile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True), axis, keepdims, strategy, weights)
+    return _reduce(
+        a, Statistic.quantiles(q, method, skip_nan=True), axis, keepdims, strategy, weights, (by, groups, window)
+    )
 
 
 def percentile(
@@ -145,13 +177,16 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: Any = None,
+    by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
     strategy: str = "auto",
 ) -> Any:
     """Percentiles of a Dask array, exact and lazy: `numpy.percentile`.
 
     Parameters
     ----------
-    a, axis, out, overwrite_input, method, keepdims, weights, strategy
+    a, axis, out, overwrite_input, method, keepdims, weights, by, groups, window, strategy
         As for `quantile`.
     q : float or array of floats
         Percentiles, from 0 to 100.
@@ -179,7 +214,9 @@ def percentile(
     array([15.,  5.])
     """
     refuse_in_place("percentile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method, percent=True), axis, keepdims, strategy, weights)
+    return _reduce(
+        a, Statistic.quantiles(q, method, percent=True), axis, keepdims, strategy, weights, (by, groups, window)
+    )
 
 
 def nanpercentile(
@@ -192,13 +229,16 @@ def nanpercentile(
     keepdims: bool = False,
     *,
     weights: Any = None,
+    by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
     strategy: str = "auto",
 ) -> Any:
     """Percentiles of a Dask array without its NaN, exact and lazy: `numpy.nanpercentile`.
 
     Parameters
     ----------
-    a, axis, out, overwrite_input, method, keepdims, weights, strategy
+    a, axis, out, overwrite_input, method, keepdims, weights, by, groups, window, strategy
         As for `quantile`.
     q : float or array of floats
         Percentiles, from 0 to 100.
@@ -222,7 +262,15 @@ def nanpercentile(
     array([15.,  5.])
     """
     refuse_in_place("nanpercentile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True, percent=True), axis, keepdims, strategy, weights)
+    return _reduce(
+        a,
+        Statistic.quantiles(q, method, skip_nan=True, percent=True),
+        axis,
+        keepdims,
+        strategy,
+        weights,
+        (by, groups, window),
+    )
 
 
 def median(
@@ -232,13 +280,16 @@ def median(
     overwrite_input: bool = False,
     keepdims: bool = False,
     *,
+    by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
     strategy: str = "auto",
 ) -> Any:
     """The median of a Dask array, exact and lazy: `numpy.median` without a sort of the array.
 
     Parameters
     ----------
-    a, axis, out, overwrite_input, keepdims, strategy
+    a, axis, out, overwrite_input, keepdims, by, groups, window, strategy
         As for `quantile`. The keys may be complex too.
 
     Returns
@@ -259,7 +310,7 @@ def median(
     5.5
     """
     refuse_in_place("median", out, overwrite_input)
-    return _reduce(a, Statistic.median(), axis, keepdims, strategy)
+    return _reduce(a, Statistic.median(), axis, keepdims, strategy, None, (by, groups, window))
 
 
 def nanmedian(
@@ -269,13 +320,16 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
     *,
+    by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
     strategy: str = "auto",
 ) -> Any:
     """The median of a Dask array without its NaN, exact and lazy: `numpy.nanmedian`.
 
     Parameters
     ----------
-    a, axis, out, overwrite_input, keepdims, strategy
+    a, axis, out, overwrite_input, keepdims, by, groups, window, strategy
         As for `quantile`. The keys may be complex too.
 
     Returns
@@ -297,21 +351,30 @@ def nanmedian(
     3.0
     """
     refuse_in_place("nanmedian", out, overwrite_input)
-    return _reduce(a, Statistic.median(skip_nan=True), axis, keepdims, strategy)
+    return _reduce(a, Statistic.median(skip_nan=True), axis, keepdims, strategy, None, (by, groups, window))
 
 
-def explain_quantile(a: Any, q: Any = 0.5, axis: Axes = None, *, strategy: str = "auto") -> str:
+def explain_quantile(
+    a: Any,
+    q: Any = 0.5,
+    axis: Axes = None,
+    *,
+    by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
+    strategy: str = "auto",
+) -> str:
     """The plan of `quantile` and the like with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
-    a, q, axis, strategy
+    a, q, axis, by, groups, window, strategy
         As for `quantile`.
 
     Returns
     -------
     str
-        Lanes, strategy, passes over the source, rounds and projected peak bytes, a line each.
+        Lanes, groups, strategy, passes over the source, rounds and projected peak bytes, a line each.
 
     Examples
     --------
@@ -324,12 +387,25 @@ def explain_quantile(a: Any, q: Any = 0.5, axis: Axes = None, *, strategy: str =
     passes    1 over 334.17 MiB
     peak      ...iB
     """
-    return explained(quantile, checked_array(a), q, axis, strategy=strategy)
+    return explained(quantile, checked_array(a), q, axis, by=by, groups=groups, window=window, strategy=strategy)
 
 
-def _reduce(a: Any, statistic: Statistic, axis: Axes, keepdims: bool, strategy: str, weights: Any = None) -> Any:
+def _reduce(
+    a: Any,
+    statistic: Statistic,
+    axis: Axes,
+    keepdims: bool,
+    strategy: str,
+    weights: Any,
+    grouping: tuple[Any, Any, Any],
+) -> Any:
     array = checked_array(a)
     axes = checked_axes(axis, array.ndim)
+    by, groups, window = checked_grouping(*grouping, array, axis)
+    if by is not None:
+        refuse_with_groups(keepdims=keepdims, weights=weights is not None)
+        labels = Labels.of(by, groups, window)
+        return build_grouped(array, statistic, axes, labels, checked_strategy(strategy, GROUP_STRATEGIES))
     if array.size == 0 and statistic.skip_nan:
         statistic, weights = Statistic.median(skip_nan=True), None  # of nothing, NumPy gives a mean for any `q`
     if statistic.q is not None and any(array.shape[dim] == 0 for dim in axes):

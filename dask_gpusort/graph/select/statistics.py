@@ -265,7 +265,7 @@ def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ..
     if weights.shape != array.shape:
         weights = da.broadcast_to(weights, array.shape, chunks=array.chunks)
     keys, weights = build_sort(
-        Options(), "both", _one_axis(array, axes), (_one_axis(weights, axes),), array.ndim - len(axes)
+        Options(), "both", one_axis(array, axes), (one_axis(weights, axes),), array.ndim - len(axes)
     )
     lane = keys.ndim - 1
     dims, parts = tuple(range(keys.ndim)), keys.numblocks[lane]
@@ -318,7 +318,7 @@ def _in_chunks_of(array: Any, weights: Any) -> Any:
     return rechunk(weights, tuple(chunks if length == size else (1,) for chunks, length, size in sizes))
 
 
-def _one_axis(array: Any, axes: tuple[int, ...]) -> Any:
+def one_axis(array: Any, axes: tuple[int, ...]) -> Any:
     """The array with the reduced axes last and merged, chunk by chunk: the order in a lane has no effect."""
     kept = [dim for dim in range(array.ndim) if dim not in axes]
     # Dask merges neither empty chunks nor axes of size one.

@@ -1,0 +1,219 @@
+"""Groups of the elements along an axis, and their order statistics, for NumPy and CuPy chunks.
+
+Labels say to which group an element belongs. Codes number the groups from 0, and are -1 for an element of none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..table import Statistic
+from . import library_of, ops_for
+
+#: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
+_GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
+#: Integers in a range of at most so many times their number are numbered by a table, in place of a sort.
+_TABLE_SHARE = 2
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Hold the positions along an axis that belong to each group."""
+
+    positions: np.ndarray  # of group g from ``starts[g]`` to ``starts[g + 1]``
+    starts: np.ndarray
+
+    @classmethod
+    def of_codes(cls, codes: np.ndarray, count: int, window: int = 1) -> Groups:
+        """Give the groups of codes; each element is a member of those of `window` neighbours by position, too."""
+        known = np.flatnonzero(codes >= 0)
+        centres = known[np.argsort(codes[known], kind="stable")]
+        members = centres[:, None] + np.arange(-(window // 2), window // 2 + 1)
+        inside = (members >= 0) & (members < len(codes))
+        sizes = np.bincount(codes[centres], inside.sum(axis=1), minlength=count)
+        return cls(members[inside], _starts(sizes))
+
+    @classmethod
+    def in_a_row(cls, sizes: np.ndarray) -> Groups:
+        """Give the groups of elements that are sorted by their groups."""
+        return cls(np.arange(sizes.sum()), _starts(sizes))
+
+    def alike(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Numbers of the groups of one size, and their positions, shape (groups, size), for each size."""
+        sizes = np.diff(self.starts)
+        for size in np.unique(sizes):
+            numbers = np.flatnonzero(sizes == size)
+            yield numbers, self.positions[self.starts[numbers, None] + np.arange(size)]
+
+
+def _starts(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, dtype: np.dtype[Any]) -> Any:
+    """Find the statistic of each group of each lane of a chunk; the groups take the place of the axis."""
+    ops, library = ops_for(block), library_of(block)
+    count = len(groups.starts) - 1
+    found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
+    place = (slice(None),) * (len(statistic.shape) + axis)
+    row = max(block.size // max(block.shape[axis], 1) * block.dtype.itemsize, 1)
+    for numbers, positions in groups.alike():
+        size = positions.shape[1]
+        if size == 0:
+            found[(*place, ops.from_host(numbers))] = missing_of(dtype)
+            continue
+        step = max(_GATHERED_BYTES[library] // (row * size), 1)
+        for start in range(0, len(numbers), step):
+            part = positions[start : start + step]
+            members = ops.take(block, ops.from_host(part.reshape(-1)), axis)
+            rows = members.reshape(_replaced(block.shape, axis, *part.shape))
+            own = ops.reduce_lanes(rows, statistic, (axis + 1,))
+            found[(*place, ops.from_host(numbers[start : start + step]))] = own
+    return found
+
+
+def _replaced(shape: Sequence[int], axis: int, *sizes: int) -> tuple[int, ...]:
+    return (*shape[:axis], *sizes, *shape[axis + 1 :])
+
+
+def missing_of(dtype: np.dtype[Any]) -> Any:
+    """NaN or NaT of a dtype."""
+    return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
+
+
+def are_missing(labels: Any) -> Any:
+    """Tell which labels are NaN, NaT or None."""
+    if labels.dtype.kind not in "fcmMO":
+        return np.zeros_like(labels, dtype=bool)
+    return (labels != labels) | (labels == None) if labels.dtype.kind == "O" else labels != labels  # noqa: E711
+
+
+def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, int]:
+    """Codes of labels, and the number of groups: those that are given, or the distinct labels in sorted order."""
+    if groups is not None:
+        order = np.argsort(groups, kind="stable")
+        places = np.searchsorted(groups[order], labels).clip(max=max(len(groups) - 1, 0))
+        if not len(groups):
+            return np.full(labels.shape, -1), 0
+        codes = order[places]
+        return np.where(groups[codes] == labels, codes, -1), len(groups)
+    known = ~are_missing(labels)
+    codes = np.full(labels.shape, -1)
+    given = labels[known]
+    if given.dtype.kind in "biu" and given.size:
+        given = given.astype(np.int64) if given.dtype.kind == "b" else given
+        least = given.min()
+        span = int(given.max()) - int(least) + 1
+        if span <= _TABLE_SHARE * given.size:
+            offsets = (given - least).astype(np.intp) if given.dtype.kind == "u" else given.astype(np.int64) - least
+            occurs = np.bincount(offsets, minlength=span) > 0
+            codes[known] = (np.cumsum(occurs) - 1)[offsets]
+            return codes, int(occurs.sum())
+    values, codes[known] = np.unique(given, return_inverse=True)
+    return codes, len(values)
+
+
+class Edge(NamedTuple):
+    """What a chunk sorted by labels and keys has of its first and its last label: one row if these are the same."""
+
+    labels: np.ndarray
+    sizes: np.ndarray
+    nans: np.ndarray
+
+
+@dataclass
+class Picked:
+    """What a chunk sorted by labels and keys knows of each of its groups."""
+
+    labels: Any
+    keys: Any  # shape (2, quantiles, groups), at the ranks of the statistic
+    found: Any  # of the same shape: whether the key is in this chunk
+    counts: Any  # keys that take part, of the whole group
+    nans: Any  # of the whole group
+    begins: bool  # whether the first group begins here
+
+
+class Segments(NamedTuple):
+    """The groups of a chunk that is sorted by labels and keys."""
+
+    labels: Any
+    starts: Any
+    sizes: Any
+    nans: Any
+
+    @classmethod
+    def of(cls, labels: Any, keys: Any, count: int | None) -> Segments:
+        """Find the groups of a chunk, but for missing labels and, of `count` groups, larger codes: these are last."""
+        labels = labels[~are_missing(labels) if count is None else labels < count]
+        differ = np.ones_like(labels, dtype=bool)
+        differ[1:] = labels[1:] != labels[:-1]
+        starts = np.flatnonzero(differ)
+        sizes = np.diff(np.concatenate([starts, np.full_like(starts, len(labels), shape=1)]))
+        before = np.zeros_like(starts, shape=len(labels) + 1)
+        if keys.dtype.kind in "fcmM":
+            np.cumsum(keys[: len(labels)] != keys[: len(labels)], out=before[1:])
+        return cls(labels[starts], starts, sizes, before[starts + sizes] - before[starts])
+
+
+def edge_of(labels: Any, keys: Any, count: int | None) -> Edge:
+    """The first and the last group of a chunk, on the host."""
+    found = Segments.of(labels, keys, count)
+    ends = [0, -1][: len(found.labels)]
+    return Edge(*(_on_host(column[ends]) for column in (found.labels, found.sizes, found.nans)))
+
+
+def _on_host(array: Any) -> np.ndarray:
+    return array.get() if library_of(array) == "cupy" else array
+
+
+def pick_groups(
+    labels: Any, keys: Any, edges: Sequence[Edge], number: int, statistic: Statistic, count: int | None
+) -> Picked:
+    """The keys of a chunk at the ranks of each of its groups, which may have more keys in other chunks."""
+    own, ops = Segments.of(labels, keys, count), ops_for(keys)
+    sizes, nans, before = own.sizes.copy(), own.nans.copy(), np.zeros_like(own.sizes)
+    for at, label in zip([0, -1], edges[number].labels, strict=False):
+        rows = [(each, edge, edge.labels == label) for each, edge in enumerate(edges)]
+        sizes[at] = sum(int(edge.sizes[same].sum()) for _, edge, same in rows)
+        nans[at] = sum(int(edge.nans[same].sum()) for _, edge, same in rows)
+        before[at] = sum(int(edge.sizes[same].sum()) for each, edge, same in rows if each < number)
+    counts = sizes - nans * statistic.skip_nan
+    places = statistic.ranks(counts) - before
+    found = (places >= 0) & (places < own.sizes)
+    at_ranks = ops.take(keys, own.starts + np.where(found, places, 0), 0) if len(labels) else found.astype(keys.dtype)
+    return Picked(own.labels, at_ranks, found, counts, nans, not len(before) or not int(before[0]))
+
+
+def head_of(picked: Picked) -> Picked:
+    """What a chunk knows of its first group."""
+    columns = (picked.labels, picked.keys, picked.found, picked.counts, picked.nans)
+    return Picked(*(column[..., :1] for column in columns), picked.begins)
+
+
+def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Labels and statistics, shape (*statistic.shape, groups), of the groups that begin in a chunk.
+
+    The last of them may go on in the chunks behind, of which the heads are given.
+    """
+    begun = slice(int(not own.begins), None)
+    labels, keys, counts, nans = (column[..., begun] for column in (own.labels, own.keys, own.counts, own.nans))
+    if len(labels):
+        for head in (head for head in heads if len(head.labels)):
+            if head.begins or not bool(head.labels[0] == labels[-1]):
+                break
+            keys[..., -1:] = np.where(head.found, head.keys, keys[..., -1:])
+    result = statistic.result(keys, counts, nans) if len(labels) else keys[0]
+    return labels, result.astype(dtype, copy=False).reshape((*statistic.shape, len(labels)))
+
+
+def place_groups(parts: Sequence[tuple[Any, Any]], count: int, dtype: np.dtype[Any]) -> Any:
+    """The statistics of all groups, shape (*statistic.shape, count), from those of some codes."""
+    first = parts[0][1]
+    found = np.full_like(first, missing_of(dtype) if dtype.kind in "fcmM" else 0, shape=(*first.shape[:-1], count))
+    for codes, values in parts:
+        found[..., codes] = values
+    return found

@@ -1,0 +1,350 @@
+r"""Order statistics of groups along an axis.
+
+Lanes that fit a chunk are made whole once for all groups, and each chunk of them is reduced group by group. Long lanes
+are sorted by their groups. Where the labels are in memory, chunks of the sorted keys end where a group ends, and each
+is reduced alone. Otherwise the keys of a group are sorted, too, and may be in several chunks::
+
+    labels, keys  sorted by both    labels, keys
+        |       \                    /      |
+        |      group-edge    group-edge     |       the first and the last group of each chunk
+        |               \    /              |
+    group-pick <------- all edges ------> group-pick    the keys at the ranks of each group, if they are in this chunk
+             \                          /
+              '----> group-join <-------'               with what the chunks behind know of their first group
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.typing import Key
+
+from ...chunk import complete, library_of, ops_for
+from ...chunk.groups import (
+    Groups,
+    edge_of,
+    head_of,
+    join_picked,
+    number_labels,
+    pick_groups,
+    place_groups,
+    reduce_groups,
+)
+from ...plan import Plan
+from ...plan.groups import GroupPlan, describe_groups, make_group_plan
+from ...table import Statistic
+from .._dask import List, TaskRef
+from ..collection import Output, new_arrays
+from ..explain import note
+from ..input_checks import checked_chunk, checked_lanes, only_chunk
+from ..inputs import blockwise, rechunk, same_chunks
+from ..runtime import Runtime
+from ..sort.build import build_moved
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from .statistics import lanes_of, one_axis, whole_lanes
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Hold the labels of an axis, or of several."""
+
+    array: Any  # of the shape of the axes: codes, or if the number of groups is unknown labels, as a Dask array
+    count: float  # of groups, nan if unknown
+    sizes: np.ndarray | None = None  # of each group, if known
+    window: int = 1  # labels of neighbours, and its own, that say to which groups an element belongs
+
+    @classmethod
+    def of(cls, by: Any, groups: np.ndarray | None, window: int) -> Labels:
+        """Number the labels; only those of a Dask array whose groups are not given wait for the computation."""
+        if not isinstance(by, da.Array):
+            codes, count = number_labels(by, groups)
+            pairs = _shifted(codes, codes, window)
+            sizes = np.sum([np.bincount(own[own >= 0], minlength=count) for _, own in pairs], axis=0)
+            return cls(da.from_array(codes, chunks=-1), count, sizes, window)
+        if groups is None:
+            return cls(by, math.nan, None, window)
+        codes = by.map_blocks(
+            find_codes, groups=groups, expected=by.dtype, dtype=np.int64, meta=np.empty((0,) * by.ndim, np.int64)
+        )
+        return cls(codes, len(groups), None, window)
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a group may have no elements."""
+        return not math.isnan(self.count) and (self.sizes is None or 0 in self.sizes)
+
+    @property
+    def group_count(self) -> int | None:
+        """The number of groups, None if unknown."""
+        return None if math.isnan(self.count) else int(self.count)
+
+
+def find_codes(block: Any, groups: np.ndarray, expected: np.dtype[Any]) -> Any:
+    """Task: the codes of a chunk of labels."""
+    return number_labels(on_host(checked_chunk(block, expected, "a chunk of the labels")), groups)[0]
+
+
+def on_host(block: Any) -> Any:
+    return block.get() if library_of(block) == "cupy" else block
+
+
+def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], labels: Labels, strategy: str) -> Any:
+    """Build an order statistic of the groups along some axes, which ascend: groups are in the place of the first."""
+    dtype = grouped_dtype(statistic, array.dtype, labels)
+    if len(axes) > 1:
+        same = same_chunks(_of_axes(array, axes), labels.array, "by", "a along the axes")
+        labels = Labels(one_axis(same, tuple(range(len(axes)))), labels.count, labels.sizes)
+        array = one_axis(array, axes)
+        axis = array.ndim - 1
+    else:
+        (axis,) = axes
+    plan = _planned(array, statistic, axis, labels, strategy)
+    if plan.strategy != "sort" or not array.size:
+        found = _reduce_whole(array, statistic, axis, labels, plan, dtype)
+    else:
+        function = _by_groups if plan.whole_groups else _by_groups_and_keys
+        found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
+    return da.moveaxis(found, len(statistic.shape) + axis, len(statistic.shape) + axes[0])
+
+
+def grouped_dtype(statistic: Statistic, dtype: np.dtype[Any], labels: Labels) -> np.dtype[Any]:
+    """The dtype of the results; numbers become float64 if a group may be empty, whose result is NaN."""
+    found = statistic.dtype_of(dtype)
+    if not labels.may_be_empty or found.kind in "fcmM":
+        return found
+    if found.kind not in "biu":
+        raise TypeError(
+            f"groups may have labels that do not occur, and keys of {dtype} have no NaN for them: give a of numbers or "
+            "dates, or labels in memory and groups that occur"
+        )
+    return np.dtype(np.float64)
+
+
+def _of_axes(array: Any, axes: Sequence[int]) -> Any:
+    """Some axes of an array, at the first index of the others."""
+    return array[tuple(slice(None) if dim in axes else 0 for dim in range(array.ndim))]
+
+
+def _planned(array: Any, statistic: Statistic, axis: int, labels: Labels, strategy: str) -> GroupPlan:
+    lanes = lanes_of(array, (axis,))
+    asked: Any = None if strategy == "auto" else strategy
+    if asked == "blocks" and lanes.chunks > 1:
+        raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
+    if asked == "sort" and not lanes.searchable:
+        raise ValueError(f"strategy='sort' needs numbers or dates, not {array.dtype}: use strategy='auto'")
+    largest = math.nan if labels.sizes is None else max(labels.sizes, default=0)
+    workers = Runtime.of(array).workers
+    plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked)
+    note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)))
+    return plan
+
+
+def make_groups(codes: Any, count: int | None, window: int) -> Any:
+    """Task: the groups of a lane, from its codes, or if their number is unknown from its labels, boxed in an array."""
+    codes, boxed = on_host(only_chunk(codes)), np.empty((), object)
+    if count is None:
+        codes, count = number_labels(codes)
+    boxed[...] = Groups.of_codes(codes, count, window)
+    return boxed
+
+
+def reduce_chunk(
+    block: Any,
+    groups: Any,
+    statistic: Statistic,
+    expected: np.dtype[Any],
+    axis: int,
+    length: float,
+    found: np.dtype[Any],
+) -> Any:
+    """Task: the statistic of each group of each lane of one chunk, along an axis of some length, in a dtype."""
+    block = checked_lanes(only_chunk(block), expected, {axis: length})
+    return complete(reduce_groups(block, statistic, axis, only_chunk(groups).item(), found))
+
+
+def _reduce_whole(
+    array: Any, statistic: Statistic, axis: int, labels: Labels, plan: GroupPlan, dtype: np.dtype[Any]
+) -> Any:
+    """Statistics of the groups of lanes that are made whole in their chunks."""
+    lanes = whole_lanes(array, (axis,), plan.lanes_bytes)
+    codes = same_chunks(_of_axes(lanes, [axis]), labels.array, "by", "a along the axis")
+    codes = rechunk(codes, {0: -1})
+    groups = blockwise(
+        make_groups,
+        (),
+        codes,
+        (0,),
+        count=labels.group_count,
+        window=labels.window,
+        token="make-groups",
+        dtype=object,
+        meta=np.empty((), object),
+    )
+    return _reduced(lanes, groups, (), statistic, axis, (labels.count,), dtype)
+
+
+def _reduced(
+    lanes: Any,
+    groups: Any,
+    groups_dims: tuple[int, ...],
+    statistic: Statistic,
+    axis: int,
+    counts: tuple[float, ...],
+    dtype: np.dtype[Any],
+) -> Any:
+    """What a task makes of each chunk of lanes and of its groups, of which there are so many in the axis' chunks."""
+    first = len(statistic.shape)
+    dims = tuple(range(first, first + lanes.ndim))
+    indices = (*range(first), *dims)
+    return blockwise(
+        reduce_chunk,
+        indices,
+        lanes,
+        dims,
+        groups,
+        groups_dims,
+        statistic=statistic,
+        expected=lanes.dtype,
+        axis=axis,
+        length=lanes.shape[axis] if lanes.numblocks[axis] == 1 else math.nan,
+        found=dtype,
+        new_axes=dict(enumerate(statistic.shape)),
+        adjust_chunks={first + axis: counts},
+        token="reduce-groups",
+        dtype=dtype,
+        meta=np.empty_like(lanes._meta, shape=(0,) * len(indices), dtype=dtype),
+    )
+
+
+def _lane_by_lane(function: Callable[[Any], Any], array: Any, axis: int) -> Any:
+    """Apply a function to each lane of an array, in place of which it gives an array whose last axis is of groups."""
+    if array.ndim == 1:
+        return function(array)
+    dim = 1 if axis == 0 else 0
+    own = axis - (dim < axis)
+    parts = [_lane_by_lane(function, array[(slice(None),) * dim + (at,)], own) for at in range(array.shape[dim])]
+    leading = parts[0].ndim - (array.ndim - 1)
+    return da.stack(parts, axis=leading + dim, allow_unknown_chunksizes=True)
+
+
+def _shifted(keys: Any, labels: Any, window: int) -> Iterator[tuple[Any, Any]]:
+    """Each element with the labels of its neighbours: pairs of arrays of keys and labels."""
+    if window == 1:
+        yield keys, labels
+        return
+    size = len(keys)
+    for shift in range(-min(window // 2, size), min(window // 2, size) + 1):
+        yield keys[max(0, -shift) : size - max(0, shift)], labels[max(0, shift) : size - max(0, -shift)]
+
+
+def _pairs(lane: Any, labels: Labels) -> tuple[Any, Any]:
+    """Keys and labels of all pairs of an element and a group that it belongs to."""
+    own = same_chunks(lane, labels.array, "by", "a along the axis")
+    pairs = [(keys, rechunk(codes, keys.chunks)) for keys, codes in _shifted(lane, own, labels.window)]
+    return pairs[0] if len(pairs) == 1 else tuple(map(da.concatenate, zip(*pairs, strict=True)))
+
+
+def _by_groups(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:
+    """Sort a lane by its groups, and reduce chunks of whole groups."""
+    keys, codes = _pairs(lane, labels)
+    sizes = labels.sizes
+    assert sizes is not None
+    # A chunk ends where a group ends, and has less than twice as many keys as the largest group or chunk.
+    most = int(max(*keys.chunks[0], *sizes))
+    parts = np.split(sizes, np.flatnonzero(np.diff((np.cumsum(sizes) - 1).clip(0) // most)) + 1)
+    chunks = [int(part.sum()) for part in parts]
+    rest = len(keys) - sum(chunks)
+    (moved,) = build_moved([_sortable(codes, len(sizes))], [False], [keys], ((*chunks, *[rest][: bool(rest)]),))
+    groups = np.empty(len(parts), object)
+    groups[:] = [Groups.in_a_row(part) for part in parts]
+    lanes, each = moved.blocks[: len(parts)], da.from_array(groups, chunks=1)
+    return _reduced(lanes, each, (len(statistic.shape),), statistic, 0, tuple(map(len, parts)), dtype)
+
+
+def _sortable(codes: Any, count: int) -> Any:
+    """Codes of few bytes, of which those of no group are last."""
+    dtype = np.min_scalar_type(count)
+    return codes.map_blocks(
+        put_last, count=count, into=dtype, dtype=dtype, meta=np.empty_like(codes._meta, dtype=dtype)
+    )
+
+
+def put_last(codes: Any, count: int, into: np.dtype[Any]) -> Any:
+    """Task: codes of no group become the number of groups."""
+    return np.where(codes < 0, count, codes).astype(into)
+
+
+def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:
+    """Sort a lane by its groups and its keys, and pick the keys at the ranks of each group."""
+    keys, codes = _pairs(lane, labels)
+    count = labels.group_count
+    if count is not None:
+        codes = _sortable(codes, count)
+    if library_of(codes._meta) != library_of(keys._meta):
+        like = np.empty_like(keys._meta, dtype=codes.dtype)
+        codes = codes.map_blocks(ops_for(keys._meta).from_host, dtype=codes.dtype, meta=like)
+    moved = build_moved([keys, codes], [False, False], [keys, codes], None)
+    recipe = GroupPicks(tuple(array.name for array in moved), len(keys.chunks[0]), count, statistic, dtype)
+    chunks = (math.nan,) * len(keys.chunks[0]) if count is None else (count,)
+    meta = np.empty_like(keys._meta, shape=(0,) * (len(statistic.shape) + 1), dtype=dtype)
+    output = Output(meta, (*((size,) for size in statistic.shape), chunks))
+    return new_arrays(recipe, moved, [output], "quantile")[0]
+
+
+@dataclass(frozen=True)
+class GroupPicks(ArrayRecipe):
+    """Hold what the tasks of a lane that is sorted by its groups and keys are made from."""
+
+    names: tuple[str, ...]  # of the keys, and of the labels or codes
+    parts: int  # chunks of both
+    count: int | None  # of groups, None if unknown
+    statistic: Statistic
+    dtype: np.dtype[Any]  # of the results
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the sorted chunks to what each of them knows of its groups."""
+        tasks = Tasks(self.token)
+        pairs = [[TaskRef((name, part)) for name in self.names[::-1]] for part in range(self.parts)]
+        edges = [tasks.add("group-edge", part, edge_of, *pair, self.count) for part, pair in enumerate(pairs)]
+        every = tasks.add("group-edges", 0, list, List(*edges))
+        picked = [
+            tasks.add("group-pick", part, pick_part, *pair, every, part, self.statistic, self.count)
+            for part, pair in enumerate(pairs)
+        ]
+        heads = [tasks.add("group-head", part, head_of, one) for part, one in enumerate(picked)]
+        tasks.add("group-heads", 0, list, List(*heads))
+        return tasks
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """Tasks to the statistics of the groups that begin in each chunk, or of all groups if their number is known."""
+        tasks, leading = Tasks(self.token), (0,) * len(self.statistic.shape)
+        joined = []
+        for part in range(self.parts):
+            key: Key = (name, *leading, part) if self.count is None else tasks.key("group-join", part)
+            own, heads = tasks.ref("group-pick", part), tasks.ref("group-heads", 0)
+            about = own, heads, part, self.statistic, self.dtype, self.count is None
+            joined.append(tasks.put(key, join_part, *about))
+        if self.count is not None:
+            tasks.put((name, *leading, 0), place_parts, List(*joined), self.count, self.dtype)
+        return tasks
+
+
+def pick_part(labels: Any, keys: Any, *about: Any) -> Any:
+    """Task: what a sorted chunk knows of its groups."""
+    return complete(pick_groups(labels, keys, *about))
+
+
+def join_part(own: Any, heads: Any, part: int, statistic: Statistic, dtype: np.dtype[Any], unknown: bool) -> Any:
+    """Task: the statistics of the groups that begin in a chunk, with their labels unless the result has all of them."""
+    labels, found = join_picked(own, heads[part + 1 :], statistic, dtype)
+    return complete(found) if unknown else (labels, complete(found))
+
+
+def place_parts(parts: Any, count: int, dtype: np.dtype[Any]) -> Any:
+    """Task: the statistics of all groups."""
+    return complete(place_groups(parts, count, dtype))

@@ -1,0 +1,76 @@
+"""The plan of order statistics of groups along an axis."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from .memory import LANE_COPIES
+from .plan import Plan
+from .select import LANES_BYTES, LANES_IN_MEMORY, Lanes, choose_strategy
+from .sets import describe_sort
+from .terms import Workers, format_chunks, format_lines, format_number, format_size, format_tasks
+
+#: As of order statistics; "sort" sorts each lane by its groups.
+GroupStrategy = Literal["blocks", "rechunk", "sort"]
+GROUP_STRATEGIES: tuple[GroupStrategy, ...] = ("blocks", "rechunk", "sort")
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """Say how statistics of groups are found."""
+
+    strategy: GroupStrategy
+    lanes: Lanes
+    groups: float  # nan if unknown
+    window: int
+    #: Whether chunks of the sorted keys have whole groups; else the keys of a group are sorted, too.
+    whole_groups: bool
+    threads: int
+    lanes_bytes: float  # most bytes of a chunk of whole lanes made of several chunks, unless a lane is larger
+
+    @property
+    def projected_bytes(self) -> float:
+        """Bytes in use at the peak of "blocks" and "rechunk"; nan if unknown."""
+        chunk = self.lanes.bytes / (self.lanes.chunks * self.lanes.blocks)
+        whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
+        return self.threads * LANE_COPIES * whole
+
+
+def make_group_plan(
+    lanes: Lanes, groups: float, largest: float, window: int, workers: Workers, asked: GroupStrategy | None
+) -> GroupPlan:
+    """Plan statistics of groups, of which the largest has so many elements, nan if unknown."""
+    if asked is not None:
+        strategy = asked
+    elif lanes.chunks > 1 and choose_strategy(lanes) == "samples":
+        strategy = "sort"
+    else:
+        strategy = "blocks" if lanes.chunks == 1 else "rechunk"
+    whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
+    most = min(LANES_BYTES, (workers.memory or math.inf) / LANES_IN_MEMORY)
+    return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most)
+
+
+def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> str:
+    """The plan as text, one decision a line."""
+    lanes = plan.lanes
+    by = "groups" if plan.whole_groups else "groups and keys"
+    copies = f", {plan.window} times" if plan.window > 1 else ""
+    strategies = {
+        "blocks": "blocks: lanes are whole in their chunks, each is reduced group by group",
+        "rechunk": "rechunk: so that lanes are whole, once for all groups; each chunk is reduced group by group",
+        "sort": f"sort: the keys of each lane are sorted by their {by}{copies}",
+    }
+    decisions = {
+        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
+        f"each in {format_chunks(lanes.chunks)}",
+        "groups": format_number(plan.groups) + (f", of {plan.window} neighbours" if plan.window > 1 else ""),
+        "strategy": strategies[plan.strategy],
+        "sort": describe_sort(sort),
+        "passes": f"1 over {format_size(lanes.bytes)}",
+        "tasks": format_tasks(tasks, chunks),
+        "peak": "" if plan.strategy == "sort" else format_size(plan.projected_bytes),
+    }
+    return format_lines(decisions)
