@@ -64,7 +64,7 @@ class Labels:
         if not isinstance(by, da.Array):
             codes, count = number_labels(by, groups)
             pairs = _shifted(codes, codes, window)
-            sizes = np.sum([np.bincount(own[own >= 0], minlength=count) for _, own in pairs], axis=0)
+            sizes = np.sum([np.bincount(own.ravel() + 1, minlength=count + 1)[1:] for _, own in pairs], axis=0)
             return cls(da.from_array(codes, chunks=-1), count, sizes, window)
         if groups is None:
             return cls(by, math.nan, None, window)
@@ -109,7 +109,8 @@ def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], label
     else:
         function = _by_groups if plan.whole_groups else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
-    return da.moveaxis(found, len(statistic.shape) + axis, len(statistic.shape) + axes[0])
+    first = len(statistic.shape)
+    return found if axis == axes[0] else da.moveaxis(found, first + axis, first + axes[0])
 
 
 def grouped_dtype(statistic: Statistic, dtype: np.dtype[Any], labels: Labels) -> np.dtype[Any]:
