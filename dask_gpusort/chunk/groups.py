@@ -93,13 +93,18 @@ def are_missing(labels: Any) -> Any:
     return (labels != labels) | (labels == None) if labels.dtype.kind == "O" else labels != labels  # noqa: E711
 
 
+def code_dtype(count: int) -> np.dtype[Any]:
+    """The narrowest dtype of codes of so many groups."""
+    return np.min_scalar_type(-count - 1)
+
+
 def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, int]:
     """Codes of labels, and the number of groups: those that are given, or the distinct labels in sorted order."""
     if labels.dtype.kind == "b":
         labels = labels.view(np.uint8)
     if groups is None:
         groups = _distinct_integers(labels) if labels.dtype.kind in "iu" else np.unique(labels[~are_missing(labels)])
-    codes = np.arange(len(groups), dtype=np.min_scalar_type(-len(groups) - 1))
+    codes = np.arange(len(groups), dtype=code_dtype(len(groups)))
     if not labels.size or not len(groups):
         return np.full(labels.shape, -1, codes.dtype), len(groups)
     if labels.dtype.kind == groups.dtype.kind and labels.dtype.kind in "iu":

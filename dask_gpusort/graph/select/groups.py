@@ -27,6 +27,7 @@ from dask.typing import Key
 from ...chunk import complete, library_of, ops_for
 from ...chunk.groups import (
     Groups,
+    code_dtype,
     edge_of,
     head_of,
     join_picked,
@@ -68,9 +69,8 @@ class Labels:
             return cls(da.from_array(codes, chunks=-1), count, sizes, window)
         if groups is None:
             return cls(by, math.nan, None, window)
-        codes = by.map_blocks(
-            find_codes, groups=groups, expected=by.dtype, dtype=np.int64, meta=np.empty((0,) * by.ndim, np.int64)
-        )
+        meta = np.empty((0,) * by.ndim, code_dtype(len(groups)))
+        codes = by.map_blocks(find_codes, groups=groups, expected=by.dtype, dtype=meta.dtype, meta=meta)
         return cls(codes, len(groups), None, window)
 
     @property
