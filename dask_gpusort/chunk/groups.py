@@ -210,7 +210,7 @@ def pick_groups(
 def head_of(picked: Picked) -> Picked:
     """What a chunk knows of its first group."""
     columns = (picked.labels, picked.keys, picked.found, picked.counts, picked.nans)
-    return Picked(*(column[..., :1] for column in columns), picked.begins)
+    return Picked(*(column[..., :1] for column in columns), begins=picked.begins)
 
 
 def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtype: np.dtype[Any]) -> tuple[Any, Any]:

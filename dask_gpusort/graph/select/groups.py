@@ -22,6 +22,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.base import is_dask_collection
 from dask.typing import Key
 
 from ...chunk import complete, library_of, ops_for
@@ -62,7 +63,7 @@ class Labels:
     @classmethod
     def of(cls, by: Any, groups: np.ndarray | None, window: int) -> Labels:
         """Number the labels; only those of a Dask array whose groups are not given wait for the computation."""
-        if not isinstance(by, da.Array):
+        if not is_dask_collection(by):
             codes, count = number_labels(by, groups)
             pairs = _shifted(codes, codes, window)
             sizes = np.sum([np.bincount(own.ravel() + 1, minlength=count + 1)[1:] for _, own in pairs], axis=0)
