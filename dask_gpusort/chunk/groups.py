@@ -27,6 +27,7 @@ class Groups:
 
     positions: np.ndarray  # of group g from ``starts[g]`` to ``starts[g + 1]``
     starts: np.ndarray
+    length: int  # of the axis
 
     @classmethod
     def of_codes(cls, codes: np.ndarray, count: int, window: int = 1) -> Groups:
@@ -36,12 +37,12 @@ class Groups:
         members = centres[:, None] + np.arange(-(window // 2), window // 2 + 1)
         inside = (members >= 0) & (members < len(codes))
         sizes = np.bincount(codes[centres], inside.sum(axis=1), minlength=count)
-        return cls(members[inside], _starts(sizes))
+        return cls(members[inside], _starts(sizes), len(codes))
 
     @classmethod
     def in_a_row(cls, sizes: np.ndarray) -> Groups:
         """Give the groups of elements that are sorted by their groups."""
-        return cls(np.arange(sizes.sum()), _starts(sizes))
+        return cls(np.arange(sizes.sum()), _starts(sizes), int(sizes.sum()))
 
     def alike(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Numbers of the groups of one size, and their positions, shape (groups, size), for each size."""
@@ -88,8 +89,10 @@ def missing_of(dtype: np.dtype[Any]) -> Any:
 
 def are_missing(labels: Any) -> Any:
     """Tell which labels are NaN, NaT or None."""
-    if labels.dtype.kind not in "fcmMO":
+    if labels.dtype.kind not in "fcmMOT":
         return np.zeros_like(labels, dtype=bool)
+    if labels.dtype.kind == "T":
+        labels = labels.astype(object)  # strings of which none equals, or differs from, a missing one
     return (labels != labels) | (labels == None) if labels.dtype.kind == "O" else labels != labels  # noqa: E711
 
 
@@ -100,24 +103,36 @@ def code_dtype(count: int) -> np.dtype[Any]:
 
 def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, int]:
     """Codes of labels, and the number of groups: those that are given, or the distinct labels in sorted order."""
+    missing = are_missing(labels)
+    if missing.any():
+        known, count = number_labels(labels[~missing], groups)
+        codes = np.full(labels.shape, -1, known.dtype)
+        codes[~missing] = known
+        return codes, count
     if labels.dtype.kind == "b":
         labels = labels.view(np.uint8)
     if groups is None:
-        groups = _distinct_integers(labels) if labels.dtype.kind in "iu" else np.unique(labels[~are_missing(labels)])
+        groups = _distinct_integers(labels) if labels.dtype.kind in "iu" else np.unique(labels)
     codes = np.arange(len(groups), dtype=code_dtype(len(groups)))
     if not labels.size or not len(groups):
         return np.full(labels.shape, -1, codes.dtype), len(groups)
-    if labels.dtype.kind == groups.dtype.kind and labels.dtype.kind in "iu":
+    if labels.dtype.kind in "iu" and groups.dtype.kind in "iu":
         least, most = groups.min(), groups.max()
         if (span := int(most) - int(least) + 1) <= max(_TABLE_SHARE * len(groups), _TABLE_ENTRIES):
             table = np.full(span + 1, -1, codes.dtype)
             table[_offsets(groups, least)] = codes
             places = _offsets(labels, least)
-            if labels.min() < least or labels.max() > most:
+            if int(labels.min()) < least or int(labels.max()) > most:
                 places = np.where((labels >= least) & (labels <= most), places, span)
             return table[places], len(groups)
-    order = np.argsort(groups, kind="stable").astype(codes.dtype)
-    found = order[np.searchsorted(groups[order], labels).clip(max=len(groups) - 1)]
+        # A search would compare int64 and uint64 as floats.
+        bounds = np.iinfo(labels.dtype)
+        codes = codes[(groups >= bounds.min) & (groups <= bounds.max)]
+        groups = groups.astype(labels.dtype)
+    order = codes[np.argsort(groups[codes], kind="stable")]
+    if not len(order):
+        return np.full(labels.shape, -1, codes.dtype), len(groups)
+    found = order[np.searchsorted(groups[order], labels).clip(max=len(order) - 1)]
     return np.where(groups[found] == labels, found, -1), len(groups)
 
 
@@ -221,6 +236,7 @@ def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtyp
     begun = slice(int(not own.begins), None)
     labels, keys, counts, nans = (column[..., begun] for column in (own.labels, own.keys, own.counts, own.nans))
     if len(labels):
+        keys = keys.copy()
         for head in (head for head in heads if len(head.labels)):
             if head.begins or not bool(head.labels[0] == labels[-1]):
                 break

@@ -53,16 +53,21 @@ _SEARCHABLE = "biufcmM"
 
 def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str) -> Any:
     """Build an order statistic of an array over the reduced axes, which ascend."""
-    if statistic.objects and chunk_library(array) == "cupy":
-        raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
-    statistic.check_objects(array.dtype)
-    statistic.dtype_of(array.dtype)
+    check_statistic(array, statistic)
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.strategy == "join":
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
+
+
+def check_statistic(array: Any, statistic: Statistic) -> np.dtype[Any]:
+    """Refuse a statistic that the elements of an array do not have, and give the dtype of its results."""
+    if statistic.objects and chunk_library(array) == "cupy":
+        raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
+    statistic.check_objects(array.dtype)
+    return statistic.dtype_of(array.dtype)
 
 
 def select_by_samples(
@@ -107,8 +112,7 @@ def _first_scans(selection: Selection, array: Any) -> Any:
 
 def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str) -> SelectPlan:
     """The plan of an order statistic of an array."""
-    lanes = lanes_of(array, axes)
-    lanes = replace(lanes, searchable=lanes.searchable and not statistic.objects)
+    lanes = lanes_of(array, axes, statistic.objects)
     runtime = Runtime.of(array)
     asked = None if strategy == "auto" else strategy
     if asked == "samples" and not lanes.searchable:
@@ -135,8 +139,8 @@ def is_held(array: Any, lanes: Lanes, runtime: Runtime) -> bool:
     )
 
 
-def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
-    """The lanes of an array along some axes."""
+def lanes_of(array: Any, axes: tuple[int, ...], objects: bool = False) -> Lanes:
+    """The lanes of an array along some axes, which NumPy alone reduces if `q` are Python objects."""
     kept = [dim for dim in range(array.ndim) if dim not in axes]
     library = chunk_library(array)
     return Lanes(
@@ -147,7 +151,7 @@ def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
         blocks=math.prod(array.numblocks[dim] for dim in kept),
         itemsize=max(array.dtype.itemsize, 1),
         limit=chunk_limit(array),
-        searchable=array.dtype.kind in (_SEARCHABLE if library == "numpy" else "biuf"),
+        searchable=not objects and array.dtype.kind in (_SEARCHABLE if library == "numpy" else "biuf"),
     )
 
 
