@@ -206,7 +206,7 @@ def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> 
         raise ValueError(UNKNOWN_LANES)
     most = min(chunk_limit(array), max(limit, largest_chunk(array)))
     # Chunks that are only joined move less than those that are divided, too.
-    joined = largest_chunk(array) * math.prod(array.shape[axis] / max(array.chunks[axis]) for axis in axes)
+    joined = largest_chunk(array) * math.prod(array.shape[axis] / max(1, *array.chunks[axis]) for axis in axes)
     chunks = dict.fromkeys(axes, -1) if joined <= JOINED_SHARE * most else None
     return rechunk(array, chunks or whole_axes(array, axes, array.dtype.itemsize, most), most)
 
@@ -330,8 +330,11 @@ def _in_chunks_of(array: Any, weights: Any) -> Any:
 def one_axis(array: Any, axes: tuple[int, ...]) -> Any:
     """The array with the reduced axes last and merged, chunk by chunk: the order in a lane has no effect."""
     kept = [dim for dim in range(array.ndim) if dim not in axes]
+    if 0 in (array.shape[axis] for axis in axes):
+        chunks = (*(array.chunks[dim] for dim in kept), (0,))
+        return da.from_array(np.empty_like(array._meta, shape=tuple(map(sum, chunks))), chunks=chunks, asarray=False)
     # Dask merges neither empty chunks nor axes of size one.
-    whole = rechunk(array, tuple(tuple(filter(None, sizes)) for sizes in array.chunks))
+    whole = rechunk(array, tuple(tuple(filter(None, sizes)) or (0,) for sizes in array.chunks))
     long = [axis for axis in axes if array.shape[axis] > 1] or axes[:1]
     moved = whole.transpose((*kept, *axes))[(..., *(slice(None) if axis in long else 0 for axis in axes))]
     if len(long) == 1:
