@@ -84,7 +84,7 @@ def _replaced(shape: Sequence[int], axis: int, *sizes: int) -> tuple[int, ...]:
 
 def missing_of(dtype: np.dtype[Any]) -> Any:
     """NaN or NaT of a dtype."""
-    return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
+    return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)[()]
 
 
 def are_missing(labels: Any) -> Any:
@@ -159,8 +159,7 @@ class Edge(NamedTuple):
     nans: np.ndarray
 
 
-@dataclass
-class Picked:
+class Picked(NamedTuple):
     """What a chunk sorted by labels and keys knows of each of its groups."""
 
     labels: Any
@@ -189,7 +188,7 @@ class Segments(NamedTuple):
         sizes = np.diff(np.concatenate([starts, np.full_like(starts, len(labels), shape=1)]))
         before = np.zeros_like(starts, shape=len(labels) + 1)
         if keys.dtype.kind in "fcmM":
-            np.cumsum(keys[: len(labels)] != keys[: len(labels)], out=before[1:])
+            before[1:] = np.cumsum(keys[: len(labels)] != keys[: len(labels)])
         return cls(labels[starts], starts, sizes, before[starts + sizes] - before[starts])
 
 
@@ -224,8 +223,8 @@ def pick_groups(
 
 def head_of(picked: Picked) -> Picked:
     """What a chunk knows of its first group."""
-    columns = (picked.labels, picked.keys, picked.found, picked.counts, picked.nans)
-    return Picked(*(column[..., :1] for column in columns), begins=picked.begins)
+    labels, keys, found, counts, nans, begins = picked
+    return Picked(labels[:1], keys[..., :1], found[..., :1], counts[:1], nans[:1], begins)
 
 
 def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtype: np.dtype[Any]) -> tuple[Any, Any]:
