@@ -511,6 +511,11 @@ def same_scalars(got: Any, wanted: Any) -> None:
     assert_same_values(np.asarray(got), wanted)
 
 
+def same_but_for_byte_order(got: Any, wanted: Any) -> None:
+    """Elements that NumPy takes one by one have the native byte order."""
+    assert_same_values(*(np.asarray(one, one.dtype.newbyteorder("=")) for one in (got, wanted)))
+
+
 def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     shape = tuple(max(size, 1) for size in shape)
     array = make(draw, shape, ["?", "i1", "u8", "i8", "f2", "f4", "f8", ">f4", "M8[D]", "m8[s]"])
@@ -527,11 +532,8 @@ def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     def call(x: Any, w: Any) -> Any:
         return getattr(dask_gpusort, name)(x, q, axis, weights=w, strategy=strategy, **options)
 
-    def same(got: Any, wanted: Any) -> None:
-        # Elements that NumPy takes one by one have the native byte order.
-        assert_same_values(*(np.asarray(one, one.dtype.newbyteorder("=")) for one in (got, wanted)))
-
-    return Case([array, weights], call, [quantiles_of_weights(name, array, q, axis, weights, **options)], None, same)
+    wanted = quantiles_of_weights(name, array, q, axis, weights, **options)
+    return Case([array, weights], call, [wanted], None, same_but_for_byte_order)
 
 
 def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -565,7 +567,7 @@ def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
             x, *arguments, axis, by=by, groups=wanted, window=window, strategy=strategy, **options
         )
 
-    return Case([array, labels] if lazy else [array], call, [result], None, same_scalars)
+    return Case([array, labels] if lazy else [array], call, [result], None, same_but_for_byte_order)
 
 
 def shuffle(draw: Any, shape: tuple[int, ...]) -> Case:
