@@ -44,7 +44,7 @@ from .._dask import List, TaskRef
 from ..collection import Output, new_arrays
 from ..explain import note
 from ..input_checks import checked_chunk, checked_lanes, only_chunk, wrong_size
-from ..inputs import blockwise, rechunk, same_chunks
+from ..inputs import blockwise, rechunk, same_chunks, with_axes
 from ..runtime import Runtime
 from ..sort.build import build_moved
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
@@ -113,7 +113,9 @@ def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], label
         function = _by_groups if plan.whole_groups else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
     first = len(statistic.shape)
-    return found if axis == axes[0] else da.moveaxis(found, first + axis, first + axes[0])
+    dims = list(range(found.ndim))
+    dims.insert(first + axes[0], dims.pop(first + axis))
+    return with_axes(found, dims)
 
 
 def grouped_dtype(found: np.dtype[Any], dtype: np.dtype[Any], labels: Labels) -> np.dtype[Any]:
@@ -269,7 +271,7 @@ def _by_groups(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[
     (moved,) = build_moved([_sortable(codes, len(sizes))], [False], [keys], ((*chunks, *[rest][: bool(rest)]),))
     groups = np.empty(len(parts), object)
     groups[:] = [Groups.in_a_row(part) for part in parts]
-    lanes, each = moved.blocks[: len(parts)], da.from_array(groups, chunks=1)
+    lanes, each = moved[: sum(chunks)] if rest else moved, da.from_array(groups, chunks=1)
     return _reduced(lanes, each, (len(statistic.shape),), statistic, 0, tuple(map(len, parts)), dtype)
 
 

@@ -339,4 +339,24 @@ def one_axis(array: Any, axes: tuple[int, ...]) -> Any:
     moved = whole.transpose((*kept, *axes))[(..., *(slice(None) if axis in long else 0 for axis in axes))]
     if len(long) == 1:
         return moved
+    if da.array_expr_enabled():  # such arrays have no reshape
+        return _merge_last_axes(moved, len(long))
     return da.reshape_blockwise(moved, (*moved.shape[: len(kept)], math.prod(array.shape[axis] for axis in long)))
+
+
+def _merge_last_axes(array: Any, count: int) -> Any:
+    """The array with its last axes merged, chunk by chunk."""
+    if count == 1:
+        return array
+    ends, parts = np.cumsum(array.chunks[-1]), []
+    for end, size in zip(ends.tolist(), array.chunks[-1], strict=True):
+        chunks = (*array.chunks[:-2], tuple(rows * size for rows in array.chunks[-2]))
+        meta = np.empty_like(array._meta, shape=(0,) * len(chunks))
+        part = array[..., end - size : end]
+        parts.append(part.map_blocks(merge_rows, drop_axis=array.ndim - 1, chunks=chunks, dtype=array.dtype, meta=meta))
+    return _merge_last_axes(da.concatenate(parts, axis=-1), count - 1)
+
+
+def merge_rows(block: Any) -> Any:
+    """Task: a chunk whose last two axes are one."""
+    return block.reshape(*block.shape[:-2], -1)
