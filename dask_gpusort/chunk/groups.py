@@ -61,12 +61,12 @@ def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, d
     ops, library = ops_for(block), library_of(block)
     count = len(groups.starts) - 1
     found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
-    place = (slice(None),) * (len(statistic.shape) + axis)
+    before = (slice(None),) * (len(statistic.shape) + axis)
     row = max(block.size // max(block.shape[axis], 1) * block.dtype.itemsize, 1)
     for numbers, positions in groups.alike():
         size = positions.shape[1]
         if size == 0:
-            found[(*place, ops.from_host(numbers))] = missing_of(dtype)
+            found[(*before, ops.from_host(numbers))] = missing_of(dtype)
             continue
         step = max(_GATHERED_BYTES[library] // (row * size), 1)
         for start in range(0, len(numbers), step):
@@ -75,7 +75,7 @@ def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, d
             members = ops.take(block, ops.from_host(part.T.reshape(-1)), axis)
             rows = members.reshape(_replaced(block.shape, axis, *part.T.shape))
             own = ops.reduce_lanes(rows, statistic, (axis,))
-            found[(*place, ops.from_host(numbers[start : start + step]))] = own
+            found[(*before, ops.from_host(numbers[start : start + step]))] = own
     return found
 
 
@@ -122,10 +122,10 @@ def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple
         if (span := int(most) - int(least) + 1) <= max(_TABLE_SHARE * len(groups), _TABLE_ENTRIES):
             table = np.full(span + 1, -1, codes.dtype)
             table[_offsets(groups, least)] = codes
-            places = _offsets(labels, least)
+            offsets = _offsets(labels, least)
             if int(labels.min()) < least or int(labels.max()) > most:
-                places = np.where((labels >= least) & (labels <= most), places, span)
-            return table[places], len(groups)
+                offsets = np.where((labels >= least) & (labels <= most), offsets, span)
+            return table[offsets], len(groups)
         # A search would compare int64 and uint64 as floats.
         bounds = np.iinfo(labels.dtype)
         codes = codes[(groups >= bounds.min) & (groups <= bounds.max)]
@@ -216,9 +216,9 @@ def pick_groups(
         nans[at] = sum(int(edge.nans[same].sum()) for _, edge, same in rows)
         before[at] = sum(int(edge.sizes[same].sum()) for each, edge, same in rows if each < number)
     counts = sizes - nans * statistic.skip_nan
-    places = statistic.ranks(counts) - before
-    found = (places >= 0) & (places < own.sizes)
-    at_ranks = ops.take(keys, own.starts + np.where(found, places, 0), 0) if len(labels) else found.astype(keys.dtype)
+    ranks = statistic.ranks(counts) - before
+    found = (ranks >= 0) & (ranks < own.sizes)
+    at_ranks = ops.take(keys, own.starts + np.where(found, ranks, 0), 0) if len(labels) else found.astype(keys.dtype)
     return Picked(own.labels, at_ranks, found, counts, nans, not len(before) or not int(before[0]))
 
 
@@ -245,7 +245,7 @@ def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtyp
     return labels, result.astype(dtype, copy=False).reshape((*statistic.shape, len(labels)))
 
 
-def place_groups(parts: Sequence[tuple[Any, Any]], count: int, dtype: np.dtype[Any]) -> Any:
+def gather_groups(parts: Sequence[tuple[Any, Any]], count: int, dtype: np.dtype[Any]) -> Any:
     """The statistics of all groups, shape (*statistic.shape, count), from those of some codes."""
     first = parts[0][1]
     found = np.full_like(first, missing_of(dtype) if dtype.kind in "fcmM" else 0, shape=(*first.shape[:-1], count))

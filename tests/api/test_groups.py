@@ -140,7 +140,7 @@ def test_groups_of_which_there_are_none():
     "labels", [np.array([5, 1 << 62, 1, -1, 5, (1 << 62) + 1], "i8"), np.array([0, 1, 1, 0], "u1")]
 )
 def test_integers_are_compared_exactly(labels):
-    """Signed and unsigned, also if no table has room for their range."""
+    """Signed and unsigned, also where their range is too large for a table."""
     for wanted in (
         np.array([1 << 62, (1 << 62) + 1, 5, 1, 1 << 63], "u8"),
         np.array([-1, 5, 1 << 62]),

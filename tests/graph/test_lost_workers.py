@@ -64,8 +64,9 @@ def quantile():
 
 
 def quantile_of_groups():
-    found = dask_gpusort.quantile(source(FLOATS), 0.3, by=source(AT // 1500), strategy="sort")
-    return found, np.array([np.quantile(FLOATS[AT // 1500 == group], 0.3) for group in np.unique(AT // 1500)])
+    labels = AT // 1500
+    found = dask_gpusort.quantile(source(FLOATS), 0.3, by=source(labels), strategy="sort")
+    return found, np.array([np.quantile(FLOATS[labels == group], 0.3) for group in np.unique(labels)])
 
 
 def rank():

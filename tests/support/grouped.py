@@ -133,9 +133,9 @@ def expected(
     dtype = np.dtype("f8") if empty and like.dtype.kind in "biu" else like.dtype
     found = np.empty((*like.shape, len(names), *lanes.shape[1:]), dtype)
     for number, positions in enumerate(members):
-        place = (slice(None),) * like.ndim + (number,)
+        before = (slice(None),) * like.ndim + (number,)
         if not positions:
-            found[place] = np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
+            found[before] = np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
         elif lanes.size:
-            found[place] = function(lanes[positions])
+            found[before] = function(lanes[positions])
     return np.moveaxis(found, like.ndim, like.ndim + min(axes)), empty

@@ -30,11 +30,11 @@ from ...chunk.groups import (
     Groups,
     code_dtype,
     edge_of,
+    gather_groups,
     head_of,
     join_picked,
     number_labels,
     pick_groups,
-    place_groups,
     reduce_groups,
 )
 from ...plan import Plan
@@ -339,7 +339,7 @@ class GroupPicks(ArrayRecipe):
             about = own, heads, part, self.statistic, self.dtype, self.count is None
             joined.append(tasks.put(key, join_part, *about))
         if self.count is not None:
-            tasks.put((name, *leading, 0), place_parts, List(*joined), self.count, self.dtype)
+            tasks.put((name, *leading, 0), gather_parts, List(*joined), self.count, self.dtype)
         return tasks
 
 
@@ -354,6 +354,6 @@ def join_part(own: Any, heads: Any, part: int, statistic: Statistic, dtype: np.d
     return complete(found) if unknown else (labels, complete(found))
 
 
-def place_parts(parts: Any, count: int, dtype: np.dtype[Any]) -> Any:
+def gather_parts(parts: Any, count: int, dtype: np.dtype[Any]) -> Any:
     """Task: the statistics of all groups."""
-    return complete(place_groups(parts, count, dtype))
+    return complete(gather_groups(parts, count, dtype))
