@@ -102,54 +102,61 @@ def code_dtype(count: int) -> np.dtype[Any]:
     return np.min_scalar_type(-count - 1)
 
 
-def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, int]:
-    """Codes of labels, and the number of groups: those that are given, or the distinct labels in sorted order."""
+def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of labels, and how many each group has: those that are given, or the distinct labels in sorted order."""
     missing = are_missing(labels)
     if missing.any():
-        known, count = number_labels(labels[~missing], groups)
+        known, sizes = number_labels(labels[~missing], groups)
         codes = np.full(labels.shape, -1, known.dtype)
         codes[~missing] = known
-        return codes, count
+        return codes, sizes
     if labels.dtype.kind == "b":
         labels = labels.view(np.uint8)
-    if groups is None:
-        groups = _distinct_integers(labels) if labels.dtype.kind in "iu" else np.unique(labels)
+    if labels.dtype.kind in "iu" and (groups is None or groups.dtype.kind in "iu"):
+        numbered = _by_table(labels, labels if groups is None else groups, groups is None)
+        if numbered is not None:
+            return numbered
+    groups = np.unique(labels) if groups is None else groups
     codes = np.arange(len(groups), dtype=code_dtype(len(groups)))
-    if not labels.size or not len(groups):
-        return np.full(labels.shape, -1, codes.dtype), len(groups)
+    wanted = codes
     if labels.dtype.kind in "iu" and groups.dtype.kind in "iu":
-        least, most = groups.min(), groups.max()
-        if (span := int(most) - int(least) + 1) <= max(_TABLE_SHARE * len(groups), _TABLE_ENTRIES):
-            table = np.full(span + 1, -1, codes.dtype)
-            table[_offsets(groups, least)] = codes
-            offsets = _offsets(labels, least)
-            if int(labels.min()) < least or int(labels.max()) > most:
-                offsets = np.where((labels >= least) & (labels <= most), offsets, span)
-            return table[offsets], len(groups)
         # A search would compare int64 and uint64 as floats.
         bounds = np.iinfo(labels.dtype)
-        codes = codes[(groups >= bounds.min) & (groups <= bounds.max)]
-        groups = groups.astype(labels.dtype)
-    order = codes[np.argsort(groups[codes], kind="stable")]
-    if not len(order):
-        return np.full(labels.shape, -1, codes.dtype), len(groups)
+        wanted, groups = codes[(groups >= bounds.min) & (groups <= bounds.max)], groups.astype(labels.dtype)
+    order = wanted[np.argsort(groups[wanted], kind="stable")]
+    if not labels.size or not len(order):
+        return np.full(labels.shape, -1, codes.dtype), np.zeros(len(groups), np.int64)
     found = order[np.searchsorted(groups[order], labels).clip(max=len(order) - 1)]
-    return np.where(groups[found] == labels, found, -1), len(groups)
+    codes = np.where(groups[found] == labels, found, -1)
+    return codes, sizes_of(codes, len(groups))
 
 
-def _distinct_integers(labels: np.ndarray) -> np.ndarray:
-    """The distinct elements of integers in sorted order."""
-    if labels.size:
-        least = labels.min()
-        if (span := int(labels.max()) - int(least) + 1) <= _TABLE_SHARE * labels.size:
-            occurs = np.bincount(_offsets(labels, least).ravel(), minlength=span) > 0
-            return np.flatnonzero(occurs).astype(labels.dtype) + least
-    return np.unique(labels)
+def sizes_of(codes: np.ndarray, count: int) -> np.ndarray:
+    """How many of some codes each group has."""
+    return np.bincount(codes.ravel() + np.int64(1), minlength=count + 1)[1:]
+
+
+def _by_table(labels: np.ndarray, ends: np.ndarray, distinct: bool) -> tuple[np.ndarray, np.ndarray] | None:
+    """Codes of integers, and how many each group has, if the range of `ends` is small; these or all are the groups."""
+    if not ends.size or not labels.size:
+        return None
+    least, most = ends.min(), ends.max()
+    if (span := int(most) - int(least) + 1) > max(_TABLE_SHARE * ends.size, _TABLE_ENTRIES):
+        return None
+    offsets = _offsets(labels, least)
+    if not distinct and (int(labels.min()) < least or int(labels.max()) > most):
+        offsets = np.where((labels >= least) & (labels <= most), offsets, span)
+    counts = np.bincount(offsets.ravel(), minlength=span)
+    places = np.flatnonzero(counts) if distinct else _offsets(ends, least)
+    table = np.full(span + 1, -1, code_dtype(len(places)))
+    table[places] = np.arange(len(places))
+    return table[offsets], counts[places]
 
 
 def _offsets(labels: np.ndarray, least: Any) -> np.ndarray:
     """Differences of integers and one that is not larger; all fit int64, which uint64 wraps to."""
-    return labels.astype(np.int64, copy=False) - least.astype(np.int64)
+    wrapped = labels.astype(np.int64, copy=False)
+    return wrapped - least.astype(np.int64) if least else wrapped
 
 
 class Edge(NamedTuple):

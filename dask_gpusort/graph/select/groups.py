@@ -36,6 +36,7 @@ from ...chunk.groups import (
     number_labels,
     pick_groups,
     reduce_groups,
+    sizes_of,
 )
 from ...plan import Plan
 from ...plan.groups import GroupPlan, describe_groups, make_group_plan
@@ -64,9 +65,10 @@ class Labels:
     def of(cls, by: Any, groups: np.ndarray | None, window: int) -> Labels:
         """Number the labels; only those of a Dask array whose groups are not given wait for the computation."""
         if not is_dask_collection(by):
-            codes, count = number_labels(by, groups)
-            pairs = _shifted(codes, codes, window)
-            sizes = np.sum([np.bincount(own.ravel() + 1, minlength=count + 1)[1:] for _, own in pairs], axis=0)
+            codes, sizes = number_labels(by, groups)
+            count = len(sizes)
+            if window > 1:
+                sizes = np.sum([sizes_of(own, count) for _, own in _shifted(codes, codes, window)], axis=0)
             return cls(da.from_array(codes, chunks=-1), count, sizes, window)
         if groups is None:
             return cls(by, math.nan, None, window)
@@ -156,7 +158,8 @@ def make_groups(codes: Any, count: int | None, window: int) -> Any:
     """Task: the groups of a lane, from its codes, or if their number is unknown from its labels, boxed in an array."""
     codes, boxed = on_host(only_chunk(codes)), np.empty((), object)
     if count is None:
-        codes, count = number_labels(codes)
+        codes, sizes = number_labels(codes)
+        count = len(sizes)
     boxed[...] = Groups.of_codes(codes, count, window)
     return boxed
 
