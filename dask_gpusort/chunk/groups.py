@@ -147,10 +147,10 @@ def _by_table(labels: np.ndarray, ends: np.ndarray, distinct: bool) -> tuple[np.
     if not distinct and (int(labels.min()) < least or int(labels.max()) > most):
         offsets = np.where((labels >= least) & (labels <= most), offsets, span)
     counts = np.bincount(offsets.ravel(), minlength=span)
-    places = np.flatnonzero(counts) if distinct else _offsets(ends, least)
-    table = np.full(span + 1, -1, code_dtype(len(places)))
-    table[places] = np.arange(len(places))
-    return table[offsets], counts[places]
+    entries = np.flatnonzero(counts) if distinct else _offsets(ends, least)
+    table = np.full(span + 1, -1, code_dtype(len(entries)))
+    table[entries] = np.arange(len(entries))
+    return table[offsets], counts[entries]
 
 
 def _offsets(labels: np.ndarray, least: Any) -> np.ndarray:
