@@ -5,8 +5,10 @@ Labels say to which group an element belongs. Codes number the groups from 0, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,25 +60,38 @@ def _starts(sizes: np.ndarray) -> np.ndarray:
 
 def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, dtype: np.dtype[Any]) -> Any:
     """Find the statistic of each group of each lane of a chunk; the groups take the place of the axis."""
-    ops, library = ops_for(block), library_of(block)
+    ops, most = ops_for(block), _GATHERED_BYTES[library_of(block)]
     count = len(groups.starts) - 1
     found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
-    before = (slice(None),) * (len(statistic.shape) + axis)
+    leading = (slice(None),) * len(statistic.shape)
     row = max(block.size // max(block.shape[axis], 1) * block.dtype.itemsize, 1)
     for numbers, positions in groups.alike():
         size = positions.shape[1]
-        if size == 0:
-            found[(*before, ops.from_host(numbers))] = missing_of(dtype)
-            continue
-        step = max(_GATHERED_BYTES[library] // (row * size), 1)
-        for start in range(0, len(numbers), step):
-            part = positions[start : start + step]
+        step = max(most // (row * max(size, 1)), 1)
+        for start, lanes in product(range(0, len(numbers), step), _divided(block.shape, axis, row * size / most)):
+            own = ops.from_host(numbers[start : start + step])
+            target = (*leading, *lanes[:axis], own, *lanes[axis + 1 :])
+            if size == 0:
+                found[target] = missing_of(dtype)
+                continue
             # Members of a group are not neighbours: lanes along a first axis are then columns, as GPUs read them.
-            members = ops.take(block, ops.from_host(part.T.reshape(-1)), axis)
-            rows = members.reshape(_replaced(block.shape, axis, *part.T.shape))
-            own = ops.reduce_lanes(rows, statistic, (axis,))
-            found[(*before, ops.from_host(numbers[start : start + step]))] = own
+            part, members = block[lanes], positions[start : start + step].T
+            rows = ops.take(part, ops.from_host(members.reshape(-1)), axis)
+            rows = rows.reshape(_replaced(part.shape, axis, *members.shape))
+            found[target] = ops.reduce_lanes(rows, statistic, (axis,))
     return found
+
+
+def _divided(shape: Sequence[int], axis: int, parts: float) -> list[tuple[slice, ...]]:
+    """Slices that divide an array into about so many parts, along its longest dimension but an axis."""
+    sizes = [1 if dim == axis else size for dim, size in enumerate(shape)]
+    longest = int(np.argmax(sizes))
+    step = math.ceil(sizes[longest] / max(parts, 1)) or 1
+    whole = (slice(None),) * len(shape)
+    if longest == axis or step >= sizes[longest]:
+        return [whole]
+    starts = range(0, sizes[longest], step)
+    return [(*whole[:longest], slice(start, start + step), *whole[longest + 1 :]) for start in starts]
 
 
 def _replaced(shape: Sequence[int], axis: int, *sizes: int) -> tuple[int, ...]:

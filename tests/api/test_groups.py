@@ -14,6 +14,8 @@ from support import strategies as ours
 from support.sorting import check_sizes, computed, no_computation
 
 import dask_gpusort
+from dask_gpusort.chunk import groups as groups_of_chunks
+from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.groups import number_labels
 
 ARRAY = np.random.default_rng(0).integers(0, 50, (60, 3, 1)).astype("f8")
@@ -247,3 +249,16 @@ def test_a_source_is_read_once_by_few_tasks():
         "1 over",
     ):
         assert line in text
+
+
+def test_few_elements_are_gathered_at_a_time(monkeypatch):
+    taken = []
+    take = numpy_ops.take
+    monkeypatch.setattr(numpy_ops, "take", lambda *args: taken.append(take(*args)) or taken[-1])
+    monkeypatch.setitem(groups_of_chunks._GATHERED_BYTES, "numpy", 512)
+    array = da.from_array(np.arange(6000.0).reshape(10, 20, 30) % 97, chunks=(4, 20, 30))
+    found = dask_gpusort.median(array, axis=0, by=np.zeros(10), window=3).compute(scheduler="synchronous")
+    rows = np.array([at for centre in range(10) for at in range(centre - 1, centre + 2) if 0 <= at < 10])
+    np.testing.assert_array_equal(found[0], np.median(array.compute()[rows], axis=0))
+    # The longest of the other dimensions is divided, into single elements here.
+    assert [block.shape for block in taken] == [(len(rows), 20, 1)] * 30
