@@ -1,0 +1,127 @@
+"""Grouped medians and quantiles of xarray's objects, exact and lazy along any chunks.
+
+The labels are xarray's own work: it reduces one element of a stand-in without data, and combines as many copies of the
+result as there are groups. The arrays, which are computed from its codes of the groups, are put in then.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Hashable, Sequence
+from itertools import repeat
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+from dask.base import is_dask_collection
+from xarray.groupers import RESAMPLE_DIM
+
+from . import api
+from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
+
+#: Name of the dimension of all groups, before it is divided into one of each grouper.
+_GROUPS = "<dask_gpusort: groups>"
+
+
+def median(groups: Any, dim: Any, skipna: bool | None, keep_attrs: bool | None) -> Any:
+    """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
+
+    def of_array(array: Any, **options: Any) -> Any:
+        return (api.nanmedian if skips_nan(skipna, array.dtype) else api.median)(array, **options)
+
+    def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
+        # xarray reduces the variable of a DataArray alone.
+        piece = piece.variable if isinstance(piece, xr.DataArray) else piece
+        return piece.median(dims, skipna=skipna, keep_attrs=keeps_attrs(keep_attrs))
+
+    return _reduced(groups, dim, of_array, of_piece)
+
+
+def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None) -> Any:
+    """Quantiles of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
+    wanted = np.asarray(q, np.float64)
+
+    def of_array(array: Any, **options: Any) -> Any:
+        function = api.nanquantile if skips_nan(skipna, array.dtype) else api.quantile
+        return function(array, wanted, method=method, **options)
+
+    def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
+        return piece.quantile(wanted, dims, method=method, keep_attrs=keep_attrs, skipna=skipna)
+
+    return _reduced(groups, dim, of_array, of_piece) if wanted.ndim < 2 else None
+
+
+def _reduced(
+    groups: Any,
+    dim: Any,
+    of_array: Callable[..., Any],
+    of_piece: Callable[[Any, Sequence[Hashable]], Any],
+) -> Any:
+    """Reduce each group along its dimensions, and perhaps others; None for what is left to xarray."""
+    source, codes = groups._original_obj, groups.encoded.codes
+    own = [each for each in codes.dims if each in source.dims]
+    dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
+    if not own or not set(own) <= set(dims) <= set(source.dims):
+        return None
+    grouped = {name: each.variable for name, each in as_dataset(source).items() if set(own) & set(each.dims)}
+    numbers = {name: variable for name, variable in grouped.items() if variable.dtype.kind in "biuf"}
+    if not any(map(is_dask_collection, numbers.values())):
+        return None
+    template = _template(groups, dims, list(numbers), of_piece)
+
+    def put_in(ds: xr.Dataset) -> xr.Dataset:
+        found = {}
+        for name, variable in numbers.items():
+            like = ds.variables[name]
+            data = _of_groups(variable, groups, dims, of_array).transpose(*like.dims).data
+            # Whether groups are empty is not known of lazy labels; xarray's are in memory then if they are not.
+            picked = like.dtype.kind in "iu" and not groups._by_chunked
+            found[name] = like.copy(data=data.astype(like.dtype) if picked else data)
+        return ds.assign(found)
+
+    return with_dataset(template, put_in)
+
+
+def _template(groups: Any, dims: Sequence[Hashable], names: Sequence[Hashable], of_piece: Callable[..., Any]) -> Any:
+    """What xarray gives for a source whose variables of some names have no data, but for these variables."""
+    lazy = groups._by_chunked
+    codes, source = groups.encoded.codes, groups._original_obj if lazy else groups._obj
+    own = codes.dims if lazy else [groups._group_dim]
+
+    def without_data(ds: xr.Dataset) -> xr.Dataset:
+        of = {name: ds.variables[name] for name in names}
+        return ds.assign({name: one.copy(data=da.zeros(one.shape, one.dtype, chunks=-1)) for name, one in of.items()})
+
+    twin = copy.copy(groups)
+    twin._obj = with_dataset(source, without_data)
+    piece = twin._obj.isel({each: slice(0, 1) for each in own})
+    example = of_piece(piece, [*own, *(each for each in dims if each not in codes.dims)])
+    if lazy:
+        twin.group1d = codes
+    options = {"shortcut": True} if isinstance(example, xr.Variable) else {}
+    combined = twin._combine(repeat(example, groups.encoded.unique_coord.size), **options)
+    if RESAMPLE_DIM in combined.dims:
+        combined = combined.drop_vars(groups._dim, errors="ignore").rename({RESAMPLE_DIM: groups._dim})
+    return combined
+
+
+def _of_groups(variable: xr.Variable, groups: Any, dims: Sequence[Hashable], of_array: Callable[..., Any]) -> Any:
+    """A variable whose groups are reduced along some dimensions, with a dimension of each grouper."""
+    labels = groups.encoded.codes.variable
+    variable = variable.set_dims({**labels.sizes, **variable.sizes})
+    reduced = [*labels.dims, *(each for each in variable.dims if each in dims and each not in labels.dims)]
+    if len(reduced) > labels.ndim:
+        labels = labels.chunk().set_dims({each: variable.sizes[each] for each in reduced})
+    if is_dask_collection(labels):
+        variable = variable.chunk()
+        # Chunks of xarray's codes of bins have another dtype than it says.
+        labels = labels.copy(data=labels.data.map_blocks(np.int64, dtype=np.int64))
+    axes = [variable.get_axis_num(each) for each in reduced]
+    sizes = {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
+    options = {"axis": tuple(axes), "by": labels.data, "groups": np.arange(math.prod(sizes.values()))}
+    data = through_dask(lambda array: of_array(array, **options), variable.data)
+    found = [each for each in variable.dims if each not in reduced]
+    found.insert(min(axes), _GROUPS)
+    return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data).unstack({_GROUPS: sizes})
