@@ -36,7 +36,7 @@ def median(groups: Any, dim: Any, skipna: bool | None, keep_attrs: bool | None) 
         piece = piece.variable if isinstance(piece, xr.DataArray) else piece
         return piece.median(dims, skipna=skipna, keep_attrs=keeps_attrs(keep_attrs))
 
-    return _reduced(groups, dim, of_array, of_piece)
+    return _reduced(groups, dim, "biufm", of_array, of_piece)  # dates have no mean
 
 
 def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None) -> Any:
@@ -50,30 +50,35 @@ def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
         return piece.quantile(wanted, dims, method=method, keep_attrs=keep_attrs, skipna=skipna)
 
-    return _reduced(groups, dim, of_array, of_piece) if wanted.ndim < 2 else None
+    return _reduced(groups, dim, "biufmM", of_array, of_piece) if wanted.ndim < 2 else None
 
 
 def _reduced(
     groups: Any,
     dim: Any,
+    kinds: str,
     of_array: Callable[..., Any],
     of_piece: Callable[[Any, Sequence[Hashable]], Any],
 ) -> Any:
-    """Reduce each group along its dimensions, and perhaps others; None for what is left to xarray."""
+    """Reduce variables of some kinds of dtypes in each group, along its dimensions and perhaps others; None for what is left to xarray."""
     source, codes = groups._original_obj, groups.encoded.codes
     own = [each for each in codes.dims if each in source.dims]
     dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
-    grouped = {name: each.variable for name, each in as_dataset(source).items() if set(own) & set(each.dims)}
-    numbers = {name: variable for name, variable in grouped.items() if variable.dtype.kind in "biuf"}
-    if not any(map(is_dask_collection, numbers.values())):
+    # xarray reduces scalars too.
+    every = {name: array.variable for name, array in as_dataset(source).items()}
+    reduced = {name: one for name, one in every.items() if not one.dims or set(dims) & set(one.dims)}
+    known = {name: variable for name, variable in reduced.items() if variable.dtype.kind in kinds}
+    if not any(is_dask_collection(variable) and set(own) & set(variable.dims) for variable in known.values()):
         return None
-    template = _template(groups, dims, list(numbers), of_piece)
+    template = _template(groups, dims, list(known), of_piece)
+    if any(name not in known for name in reduced if name in as_dataset(template)):
+        return None
 
     def put_in(ds: xr.Dataset) -> xr.Dataset:
         found = {}
-        for name, variable in numbers.items():
+        for name, variable in known.items():
             like = ds.variables[name]
             data = _of_groups(variable, groups, dims, of_array).transpose(*like.dims).data
             # Whether groups are empty is not known of lazy labels; xarray's are in memory then if they are not.
@@ -85,19 +90,26 @@ def _reduced(
 
 
 def _template(groups: Any, dims: Sequence[Hashable], names: Sequence[Hashable], of_piece: Callable[..., Any]) -> Any:
-    """What xarray gives for a source whose variables of some names have no data, but for these variables."""
+    """What xarray gives for the source of groups, but for the data of the variables of some names."""
     lazy = groups._by_chunked
     codes, source = groups.encoded.codes, groups._original_obj if lazy else groups._obj
     own = codes.dims if lazy else [groups._group_dim]
+    reduced = [*own, *(each for each in dims if each not in codes.dims)]
 
     def without_data(ds: xr.Dataset) -> xr.Dataset:
-        of = {name: ds.variables[name] for name in names}
-        return ds.assign({name: one.copy(data=da.zeros(one.shape, one.dtype, chunks=-1)) for name, one in of.items()})
+        found = {}
+        for name in names:
+            like = ds.variables[name]
+            # Results stay in Dask, for their size; Dask has no quantiles of whole arrays.
+            lanes = not set(like.dims) <= set(reduced)
+            one = np.zeros((), like.dtype)
+            data = da.zeros(like.shape, like.dtype, chunks=-1) if lanes else np.broadcast_to(one, like.shape)
+            found[name] = like.copy(data=data)
+        return ds.assign(found)
 
     twin = copy.copy(groups)
     twin._obj = with_dataset(source, without_data)
-    piece = twin._obj.isel({each: slice(0, 1) for each in own})
-    example = of_piece(piece, [*own, *(each for each in dims if each not in codes.dims)])
+    example = of_piece(twin._obj.isel({each: slice(0, 1) for each in reduced}), reduced)
     if lazy:
         twin.group1d = codes
     options = {"shortcut": True} if isinstance(example, xr.Variable) else {}
@@ -110,6 +122,9 @@ def _template(groups: Any, dims: Sequence[Hashable], names: Sequence[Hashable], 
 def _of_groups(variable: xr.Variable, groups: Any, dims: Sequence[Hashable], of_array: Callable[..., Any]) -> Any:
     """A variable whose groups are reduced along some dimensions, with a dimension of each grouper."""
     labels = groups.encoded.codes.variable
+    if not set(labels.dims) & set(variable.dims):  # each group is the whole variable, unless it is empty
+        codes = np.arange(len(groups)) if is_dask_collection(labels) else np.unique(labels)
+        labels = xr.Variable(_GROUPS, codes)
     variable = variable.set_dims({**labels.sizes, **variable.sizes})
     reduced = [*labels.dims, *(each for each in variable.dims if each in dims and each not in labels.dims)]
     if len(reduced) > labels.ndim:
@@ -125,3 +140,41 @@ def _of_groups(variable: xr.Variable, groups: Any, dims: Sequence[Hashable], of_
     found = [each for each in variable.dims if each not in reduced]
     found.insert(min(axes), _GROUPS)
     return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data).unstack({_GROUPS: sizes})
+
+
+#: NumPy's methods of these plotting positions, alpha and beta.
+_METHODS = {
+    (0, 1): "interpolated_inverted_cdf",
+    (0.5, 0.5): "hazen",
+    (0, 0): "weibull",
+    (1, 1): "linear",
+    (1 / 3, 1 / 3): "median_unbiased",
+    (3 / 8, 3 / 8): "normal_unbiased",
+}
+
+
+def percentile_doy(array: xr.DataArray, window: int, per: Any, alpha: float, beta: float) -> xr.DataArray:
+    """Percentiles of the days of the year, each with its neighbours in time, as `percentile_doy` of xclim."""
+    if (method := _METHODS.get((alpha, beta))) is None:
+        raise ValueError(f"alpha and beta must be one of {[*_METHODS]} (got {alpha} and {beta})")
+    if "time" not in array.dims:
+        raise ValueError(f"time must be a dimension, and is not in {array.dims}: rename that of time")
+    time = array["time"].dt
+    days = time.dayofyear.values
+    if len(np.unique([time.year.values, days], axis=1).T) < len(days):
+        raise ValueError("time must have at most one element a day: call resample(time='1D') and reduce first")
+    groups, axis, percents = np.unique(days), array.get_axis_num("time"), np.atleast_1d(per)
+    options = {"axis": axis, "method": method, "by": days, "groups": groups, "window": window}
+    data = through_dask(lambda darr: api.nanpercentile(darr, percents, **options), array.data)
+    dims = ["percentiles", *("dayofyear" if each == "time" else each for each in array.dims)]
+    labels = {name: coord for name, coord in array.coords.items() if "time" not in coord.dims}
+    found = xr.DataArray(data, {**labels, "dayofyear": groups, "percentiles": percents}, dims, "per")
+    if groups[-1] == 366:
+        # Only leap years have this day: the others are stretched over all days.
+        found = found.chunk(dayofyear=-1) if found.chunks else found
+        found = found.isel(dayofyear=slice(-1)).interpolate_na("dayofyear")
+        found["dayofyear"] = np.linspace(groups[0], 366, len(groups) - 1)
+        found = found.interp(dayofyear=range(groups[0], 367))
+    bounds = array["time"][[0, -1]].dt.strftime("%Y-%m-%d").values.tolist()
+    about = {"climatology_bounds": bounds, "window": window, "alpha": alpha, "beta": beta}
+    return found.transpose(..., "dayofyear", "percentiles").assign_attrs({**array.attrs, **about})
