@@ -43,6 +43,7 @@ from .run import Run
 from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
 
 key_order = numpy_ops.key_order
+random_keys = kernels.random_keys
 
 #: Keys scanned for descents at a time: the masks of 2**24 keys take 16 MB of device memory.
 SCANNED_KEYS = 1 << 24

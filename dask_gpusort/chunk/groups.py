@@ -16,8 +16,9 @@ from . import library_of, ops_for
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
 _GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
-#: Integers in a range of at most so many times their number are numbered by a table, in place of a sort.
-_TABLE_SHARE = 2
+#: Integers in a range of at most so many times their number, or of so many, are numbered by a table, in place of a
+#: search or a sort.
+_TABLE_SHARE, _TABLE_ENTRIES = 2, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def _replaced(shape: Sequence[int], axis: int, *sizes: int) -> tuple[int, ...]:
 
 def missing_of(dtype: np.dtype[Any]) -> Any:
     """NaN or NaT of a dtype."""
-    return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
+    return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)[()]
 
 
 def are_missing(labels: Any) -> Any:
@@ -92,29 +93,47 @@ def are_missing(labels: Any) -> Any:
     return (labels != labels) | (labels == None) if labels.dtype.kind == "O" else labels != labels  # noqa: E711
 
 
+def code_dtype(count: int) -> np.dtype[Any]:
+    """The narrowest dtype of codes of so many groups."""
+    return np.min_scalar_type(-count - 1)
+
+
 def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, int]:
     """Codes of labels, and the number of groups: those that are given, or the distinct labels in sorted order."""
-    if groups is not None:
-        order = np.argsort(groups, kind="stable")
-        places = np.searchsorted(groups[order], labels).clip(max=max(len(groups) - 1, 0))
-        if not len(groups):
-            return np.full(labels.shape, -1), 0
-        codes = order[places]
-        return np.where(groups[codes] == labels, codes, -1), len(groups)
-    known = ~are_missing(labels)
-    codes = np.full(labels.shape, -1)
-    given = labels[known]
-    if given.dtype.kind in "biu" and given.size:
-        given = given.astype(np.int64) if given.dtype.kind == "b" else given
-        least = given.min()
-        span = int(given.max()) - int(least) + 1
-        if span <= _TABLE_SHARE * given.size:
-            offsets = (given - least).astype(np.intp) if given.dtype.kind == "u" else given.astype(np.int64) - least
-            occurs = np.bincount(offsets, minlength=span) > 0
-            codes[known] = (np.cumsum(occurs) - 1)[offsets]
-            return codes, int(occurs.sum())
-    values, codes[known] = np.unique(given, return_inverse=True)
-    return codes, len(values)
+    if labels.dtype.kind == "b":
+        labels = labels.view(np.uint8)
+    if groups is None:
+        groups = _distinct_integers(labels) if labels.dtype.kind in "iu" else np.unique(labels[~are_missing(labels)])
+    codes = np.arange(len(groups), dtype=code_dtype(len(groups)))
+    if not labels.size or not len(groups):
+        return np.full(labels.shape, -1, codes.dtype), len(groups)
+    if labels.dtype.kind == groups.dtype.kind and labels.dtype.kind in "iu":
+        least, most = groups.min(), groups.max()
+        if (span := int(most) - int(least) + 1) <= max(_TABLE_SHARE * len(groups), _TABLE_ENTRIES):
+            table = np.full(span + 1, -1, codes.dtype)
+            table[_offsets(groups, least)] = codes
+            places = _offsets(labels, least)
+            if labels.min() < least or labels.max() > most:
+                places = np.where((labels >= least) & (labels <= most), places, span)
+            return table[places], len(groups)
+    order = np.argsort(groups, kind="stable").astype(codes.dtype)
+    found = order[np.searchsorted(groups[order], labels).clip(max=len(groups) - 1)]
+    return np.where(groups[found] == labels, found, -1), len(groups)
+
+
+def _distinct_integers(labels: np.ndarray) -> np.ndarray:
+    """The distinct elements of integers in sorted order."""
+    if labels.size:
+        least = labels.min()
+        if (span := int(labels.max()) - int(least) + 1) <= _TABLE_SHARE * labels.size:
+            occurs = np.bincount(_offsets(labels, least).ravel(), minlength=span) > 0
+            return np.flatnonzero(occurs).astype(labels.dtype) + least
+    return np.unique(labels)
+
+
+def _offsets(labels: np.ndarray, least: Any) -> np.ndarray:
+    """Differences of integers and one that is not larger; all fit int64, which uint64 wraps to."""
+    return labels.astype(np.int64, copy=False) - least.astype(np.int64)
 
 
 class Edge(NamedTuple):
@@ -125,8 +144,7 @@ class Edge(NamedTuple):
     nans: np.ndarray
 
 
-@dataclass
-class Picked:
+class Picked(NamedTuple):
     """What a chunk sorted by labels and keys knows of each of its groups."""
 
     labels: Any
@@ -155,7 +173,7 @@ class Segments(NamedTuple):
         sizes = np.diff(np.concatenate([starts, np.full_like(starts, len(labels), shape=1)]))
         before = np.zeros_like(starts, shape=len(labels) + 1)
         if keys.dtype.kind in "fcmM":
-            np.cumsum(keys[: len(labels)] != keys[: len(labels)], out=before[1:])
+            before[1:] = np.cumsum(keys[: len(labels)] != keys[: len(labels)])
         return cls(labels[starts], starts, sizes, before[starts + sizes] - before[starts])
 
 
@@ -190,8 +208,8 @@ def pick_groups(
 
 def head_of(picked: Picked) -> Picked:
     """What a chunk knows of its first group."""
-    columns = (picked.labels, picked.keys, picked.found, picked.counts, picked.nans)
-    return Picked(*(column[..., :1] for column in columns), picked.begins)
+    labels, keys, found, counts, nans, begins = picked
+    return Picked(labels[:1], keys[..., :1], found[..., :1], counts[:1], nans[:1], begins)
 
 
 def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtype: np.dtype[Any]) -> tuple[Any, Any]:

@@ -57,3 +57,9 @@ def put(block: np.ndarray, positions: np.ndarray, rows: np.ndarray) -> None:
 def concatenate_along(blocks: Sequence[np.ndarray], axis: int) -> np.ndarray:
     """Join arrays of one dtype along an axis, always in new memory."""
     return np.concatenate(blocks, axis, dtype=blocks[0].dtype)
+
+
+def random_keys(start: int, count: int, seed: int) -> Any:
+    """Give outputs of `numpy.random.Philox`, of 64 bits, from number `start` on."""
+    skipped, offset = divmod(start, 4)  # it makes four outputs for each value of its counter
+    return np.random.Philox(np.random.SeedSequence(seed)).advance(skipped).random_raw(offset + count)[offset:]

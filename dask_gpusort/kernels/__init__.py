@@ -11,6 +11,7 @@ from .keys.transform import (
     gather,
     gather_in_range,
     moves_rows,
+    random_keys,
     rank_samples,
     rank_sorted_needles,
     scatter,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -64,3 +65,12 @@ def test_indices_of_an_unknown_number():
     for exchange in ("auto", "gather", "tasks"):
         found = ours_at.built(dask_gpusort.take, exchange, 3, x, line[line % 3 == 0])
         assert computed(found).tolist() == list(range(0, 40, 3))
+
+
+def test_random_orders_that_are_computed_together():
+    """Tasks of orders of other sizes, chunks or seeds have other names."""
+    asked = [(n, chunks, seed) for n in (9, 10) for chunks in (3, 4) for seed in (0, 1)]
+    found = dask.compute(*(dask_gpusort.permutation(*one) for one in asked))
+    for (n, _, seed), order in zip(asked, found, strict=True):
+        keys = np.random.Philox(np.random.SeedSequence(seed)).random_raw(n)
+        np.testing.assert_array_equal(order, np.argsort(keys))

@@ -22,11 +22,13 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.base import is_dask_collection
 from dask.typing import Key
 
 from ...chunk import complete, library_of, ops_for
 from ...chunk.groups import (
     Groups,
+    code_dtype,
     edge_of,
     head_of,
     join_picked,
@@ -61,16 +63,15 @@ class Labels:
     @classmethod
     def of(cls, by: Any, groups: np.ndarray | None, window: int) -> Labels:
         """Number the labels; only those of a Dask array whose groups are not given wait for the computation."""
-        if not isinstance(by, da.Array):
+        if not is_dask_collection(by):
             codes, count = number_labels(by, groups)
             pairs = _shifted(codes, codes, window)
-            sizes = np.sum([np.bincount(own[own >= 0], minlength=count) for _, own in pairs], axis=0)
+            sizes = np.sum([np.bincount(own.ravel() + 1, minlength=count + 1)[1:] for _, own in pairs], axis=0)
             return cls(da.from_array(codes, chunks=-1), count, sizes, window)
         if groups is None:
             return cls(by, math.nan, None, window)
-        codes = by.map_blocks(
-            find_codes, groups=groups, expected=by.dtype, dtype=np.int64, meta=np.empty((0,) * by.ndim, np.int64)
-        )
+        meta = np.empty((0,) * by.ndim, code_dtype(len(groups)))
+        codes = by.map_blocks(find_codes, groups=groups, expected=by.dtype, dtype=meta.dtype, meta=meta)
         return cls(codes, len(groups), None, window)
 
     @property
@@ -109,7 +110,8 @@ def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], label
     else:
         function = _by_groups if plan.whole_groups else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
-    return da.moveaxis(found, len(statistic.shape) + axis, len(statistic.shape) + axes[0])
+    first = len(statistic.shape)
+    return found if axis == axes[0] else da.moveaxis(found, first + axis, first + axes[0])
 
 
 def grouped_dtype(statistic: Statistic, dtype: np.dtype[Any], labels: Labels) -> np.dtype[Any]:

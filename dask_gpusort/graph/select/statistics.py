@@ -45,6 +45,8 @@ from .samples import JoinedLanes, Selection
 
 #: The message of an array whose lanes cannot be made whole.
 UNKNOWN_LANES = "a has chunks of unknown sizes, and several along the axis: call a.compute_chunk_sizes() first"
+#: Most bytes of chunks that are joined to whole lanes, in the bytes of those that are divided too.
+JOINED_SHARE = 1.5
 #: Kinds of dtypes whose keys NumPy compares by value: booleans, numbers, dates and time differences.
 _SEARCHABLE = "biufcmM"
 
@@ -199,7 +201,10 @@ def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> 
     if any(math.isnan(array.shape[axis]) for axis in divided):
         raise ValueError(UNKNOWN_LANES)
     most = min(chunk_limit(array), max(limit, largest_chunk(array)))
-    return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, most), most)
+    # Chunks that are only joined move less than those that are divided, too.
+    joined = largest_chunk(array) * math.prod(array.shape[axis] / max(array.chunks[axis]) for axis in axes)
+    chunks = dict.fromkeys(axes, -1) if joined <= JOINED_SHARE * most else None
+    return rechunk(array, chunks or whole_axes(array, axes, array.dtype.itemsize, most), most)
 
 
 def reduce_weighted_block(

@@ -1,4 +1,4 @@
-// Element-wise kernels, one thread per element: encode, decode, gather and scatter by position, search by rank.
+// Element-wise kernels, one thread per element: encode, decode, gather and scatter by position, search by rank, draw.
 #include "keys/elements.cuh"
 #include "keys/order.cuh"
 #include "primitives/basics.cuh"
@@ -53,6 +53,31 @@ template <class Value, class Position>
 __global__ void scatter(const Value* values_in, const Position* positions, Value* values_out, Offset n) {
     const Offset i = thread_of_grid();
     if (i < n) values_out[positions[i]] = values_in[i];
+}
+
+// Outputs of numpy.random.Philox from number `start` on: Philox4x64-10 of Salmon, Moraes, Dror, Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3" (SC 2011). Each thread makes those of one value of the counter, of which 1 is the first.
+constexpr int kPhiloxRounds = 10;
+constexpr int kPhiloxOutputs = 4;
+constexpr u64 kMultiplier0 = 0xD2E7470EE14C6C93u, kMultiplier2 = 0xCA5A826395121157u;
+constexpr u64 kKeyStep0 = 0x9E3779B97F4A7C15u, kKeyStep1 = 0xBB67AE8584CAA73Bu;
+
+template <class Output>
+__global__ void draw_outputs(u64 key_0, u64 key_1, Offset start, Offset n, Output* outputs) {
+    const Offset counter = start / kPhiloxOutputs + thread_of_grid();
+    u64 words[kPhiloxOutputs] = {counter + 1, 0, 0, 0};
+#pragma unroll
+    for (int round = 0; round < kPhiloxRounds; round++, key_0 += kKeyStep0, key_1 += kKeyStep1) {
+        const u64 word_0 = words[0], word_2 = words[2];
+        words[0] = __umul64hi(kMultiplier2, word_2) ^ words[1] ^ key_0;
+        words[1] = kMultiplier2 * word_2;
+        words[2] = __umul64hi(kMultiplier0, word_0) ^ words[3] ^ key_1;
+        words[3] = kMultiplier0 * word_0;
+    }
+    for (int word = 0; word < kPhiloxOutputs; word++) {
+        const Offset i = counter * kPhiloxOutputs + word - start;  // before the start it wraps, and is at least n
+        if (i < n) outputs[i] = words[word];
+    }
 }
 
 // Replaces each code by the least code of the keys that compare equal.

@@ -1,4 +1,4 @@
-"""Element-wise launches (``transform.cu``), one thread per element: encode, decode, gather, search by rank.
+"""Element-wise launches (``transform.cu``), one thread per element: encode, decode, gather, search by rank, draw.
 
 Sorted needles are ranked by tiles (``transform.cu``).
 """
@@ -22,6 +22,7 @@ NEEDLE_THREADS = cxx_constant(SOURCE, "kNeedleThreads")
 NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(SOURCE, "kNeedlesPerThread")
 RANK_THREADS = cxx_constant(SOURCE, "kRankThreads")
 THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
+PHILOX_OUTPUTS = cxx_constant(SOURCE, "kPhiloxOutputs")
 
 
 def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
@@ -58,6 +59,15 @@ def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
     if key.has_ties:
         launch_per_element(instance("floor_codes", key.order), codes.size, (codes, np.uint64(codes.size)))
     return codes
+
+
+def random_keys(start: int, count: int, seed: int) -> Any:
+    """Give outputs of `numpy.random.Philox`, of 64 bits, from number `start` on."""
+    key = np.random.Philox(np.random.SeedSequence(seed)).state["state"]["key"]
+    keys = require_cupy().empty(count, np.uint64)
+    counters = blocks_for(start + count, PHILOX_OUTPUTS) - start // PHILOX_OUTPUTS
+    launch_per_element(instance("draw_outputs", "u64"), counters, (*key, np.uint64(start), np.uint64(count), keys))
+    return keys
 
 
 def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:

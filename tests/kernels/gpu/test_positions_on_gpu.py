@@ -3,6 +3,7 @@
 from functools import partial
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 from support import positions as ours_at
@@ -10,6 +11,7 @@ from support import strategies as ours
 from support.dask_gpu import check, on_device
 
 import dask_gpusort
+from dask_gpusort.chunk import numpy_ops
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -70,10 +72,16 @@ def test_indices_in_memory():
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_shuffles_are_those_of_the_host(exchange):
+def test_shuffles_are_those_of_the_host(exchange, monkeypatch):
     rows, one = np.arange(60_000.0).reshape(-1, 3), np.arange(20_000)
     order = dask_gpusort.permutation(len(one), seed=7).compute()
     assert sorted(order) == one.tolist()
     shuffle = partial(dask_gpusort.shuffle, seed=7)
+    mixed = ours_at.built(shuffle, exchange, 4, on_device(rows, (3000, 2)), da.from_array(one, 7000))
+    on_gpu, on_host = dask.compute(*mixed)
+    np.testing.assert_array_equal(on_gpu.get(), rows[order])
+    np.testing.assert_array_equal(on_host, one[order])
+    assert isinstance(on_host, np.ndarray)
+    monkeypatch.setattr(numpy_ops, "random_keys", None)  # the device makes those of CuPy chunks
     found = ours_at.built(shuffle, exchange, 4, on_device(rows, (3000, 2)), on_device(one, 7000))
     check(found, (rows[order], one[order]))

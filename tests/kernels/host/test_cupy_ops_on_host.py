@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 from distributed.protocol import deserialize, serialize
@@ -11,6 +13,7 @@ from support import host_cuda
 from support.host_cuda.launches import record_ranks_of_samples
 from support.host_kernels import replace_cupy_of_steps, use_small_merges
 
+import dask_gpusort
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
@@ -341,6 +344,21 @@ def test_ranks_of_needles(device, monkeypatch, dtype, side):
     found = cupy_ops.rank(device.array(keys), device.array(needles), transit, side)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, numpy_ops.rank(keys, needles, transit, side))
+
+
+@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+def test_shuffles_of_both_libraries(device, monkeypatch, exchange):
+    monkeypatch.setattr(cupy_ops, "synchronize", lambda: None)
+    array, order = np.arange(900), dask_gpusort.permutation(900, seed=7).compute()
+    arrays = [da.from_array(one, chunks=400, asarray=False) for one in (device.array(array), array)]
+    with dask.config.set({"gpusort.exchange": exchange, "scheduler": "synchronous"}):
+        found = dask_gpusort.shuffle(*arrays, seed=7)
+        for one, library in zip(found, (device.cupy.ndarray, np.ndarray), strict=True):
+            assert type(one.to_delayed()[0].compute()) is library
+        for one in dask.compute(*found):
+            np.testing.assert_array_equal(one, array[order])
+        monkeypatch.setattr(numpy_ops, "random_keys", None)  # the device makes those of CuPy chunks
+        np.testing.assert_array_equal(dask_gpusort.shuffle(arrays[0], seed=7).compute(), array[order])
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8", "c16"])

@@ -217,6 +217,7 @@ def record_everything(recorder, dtypes=DTYPES, directions=(False, True)):
         record_ties(recorder)
         record_scatters(recorder)
         record_ranks_of_samples(recorder)
+        kernels.random_keys(3, 1000, 0)
         for dtype in dtypes:
             for descending in directions:
                 record_sorts(recorder, dtype, descending)
