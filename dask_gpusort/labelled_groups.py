@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -74,7 +74,8 @@ def _reduced(
     known = {name: variable for name, variable in reduced.items() if variable.dtype.kind in kinds}
     if not any(is_dask_collection(variable) and name in grouped for name, variable in known.items()):
         return None
-    template = _template(groups, dims, list(known), of_piece)
+    dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
+    template = _template(groups, dims, dtypes, of_piece)
     if any(name not in known for name in reduced if name in as_dataset(template)):
         return None
 
@@ -87,16 +88,15 @@ def _reduced(
             one = of_variable(variable, codes.variable.to_base_variable(), math.prod(sizes.values()), dims, of_array)
             like = ds.variables[name]
             data = one.unstack({_GROUPS: sizes}).transpose(*like.dims).data
-            # Of picked integers the dtype depends on whether a group is empty, which may not have been known here.
-            picked = variable.dtype.kind in "iu" and not groups._by_chunked
-            found[name] = like.copy(data=data.astype(like.dtype) if picked else data)
+            # That a group is empty, and the dtype has to have NaN, is known to xarray if labels are in memory.
+            found[name] = like.copy(data=data if groups._by_chunked else data.astype(like.dtype))
         return ds.assign(found)
 
     return with_dataset(template, put_in)
 
 
-def _template(groups: Any, dims: Sequence[Hashable], names: Sequence[Hashable], of_piece: Callable[..., Any]) -> Any:
-    """What xarray gives for the source of groups, but for the data of the variables of some names."""
+def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], of_piece: Callable[..., Any]) -> Any:
+    """What xarray gives for the source of groups, but for the data of variables, whose groups have some dtypes."""
     lazy = groups._by_chunked
     codes, source = groups.encoded.codes, groups._original_obj if lazy else groups._obj
     own = codes.dims if lazy else [groups._group_dim]
@@ -104,21 +104,26 @@ def _template(groups: Any, dims: Sequence[Hashable], names: Sequence[Hashable], 
 
     def without_data(ds: xr.Dataset) -> xr.Dataset:
         found = {}
-        for name in names:
+        for name in dtypes:
             like = ds.variables[name]
             # Results stay in Dask, for their size; Dask has no quantiles of whole arrays.
             lanes = not set(like.dims) <= set(reduced)
             one = np.zeros((), like.dtype)
-            data = da.zeros(like.shape, like.dtype, chunks=-1) if lanes else np.broadcast_to(one, like.shape)
+            data = da.zeros(like.shape, dtype=like.dtype, chunks=-1) if lanes else np.broadcast_to(one, like.shape)
             found[name] = like.copy(data=data)
         return ds.assign(found)
 
     twin = copy.copy(groups)
     twin._obj = with_dataset(source, without_data)
     example = of_piece(twin._obj.isel({each: slice(0, 1) for each in reduced}), reduced)
+
+    def with_dtypes(ds: xr.Dataset) -> xr.Dataset:
+        return ds.assign({name: ds.variables[name].astype(dtype) for name, dtype in dtypes.items()})
+
+    options = {"shortcut": True} if isinstance(example, xr.Variable) else {}
+    example = example.astype(*dtypes.values()) if options else with_dataset(example, with_dtypes)
     if lazy:
         twin.group1d = codes
-    options = {"shortcut": True} if isinstance(example, xr.Variable) else {}
     combined = twin._combine(repeat(example, groups.encoded.unique_coord.size), **options)
     if RESAMPLE_DIM in combined.dims:
         combined = combined.drop_vars(groups._dim, errors="ignore").rename({RESAMPLE_DIM: groups._dim})
