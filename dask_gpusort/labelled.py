@@ -32,9 +32,13 @@ _FILE_CHUNKS = {"chunks", "preferred_chunks", "shards", "chunksizes", "contiguou
 
 def with_dataset(obj: Any, function: Callable[[xr.Dataset], xr.Dataset]) -> Any:
     """What a function of a Dataset gives for a Dataset or a DataArray."""
-    if isinstance(obj, xr.Dataset):
-        return function(obj)
-    return function(obj.to_dataset(name=_ONE))[_ONE].rename(obj.name)
+    found = function(as_dataset(obj))
+    return found if isinstance(obj, xr.Dataset) else found[_ONE].rename(obj.name)
+
+
+def as_dataset(obj: Any) -> xr.Dataset:
+    """A Dataset, or that of one variable for a DataArray."""
+    return obj if isinstance(obj, xr.Dataset) else obj.to_dataset(name=_ONE)
 
 
 def through_dask(function: Callable[..., Any], *arrays: Any) -> Any:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask.base import is_dask_collection
 
 from . import api, scipy_stats
 from .arguments import refuse_in_place
@@ -187,41 +185,40 @@ def _array_function(previous: Callable[..., Any], is_wanted: IsWanted) -> Callab
     return array_function
 
 
-@functools.cache
-def _warn_of_flox() -> None:
-    """Warn once in a process that groups do not go to flox."""
-    warnings.warn(
-        "dask_gpusort.register: medians and quantiles of groups of Dask arrays are computed by xarray without flox, "
-        "exactly and along any chunks; call unregister, or register without the name 'flox', to use flox",
-        UserWarning,
-        stacklevel=5,
-    )
-
-
-def _flox_reduce(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
-    """`_flox_reduce` of xarray's groups, which leaves medians and quantiles of Dask arrays to xarray's own loop.
-
-    This does what `xarray.set_options(use_flox=False)` does, without an option of the whole process.
-    """
+def _median_of_groups(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
+    """`median` of xarray's groups, exact and lazy for Dask arrays along any chunks."""
 
     @functools.wraps(previous)
-    def flox_reduce(self: Any, dim: Any, keep_attrs: bool | None = None, **kwargs: Any) -> Any:
-        func, source = kwargs.get("func"), self._obj
-        variables = source.data_vars.values() if hasattr(source, "data_vars") else [source]
-        lazy = any(is_dask_collection(one.variable) for one in variables)
-        if not is_wanted() or func not in ("median", "quantile") or not lazy or getattr(self, "_by_chunked", False):
-            return previous(self, dim, keep_attrs, **kwargs)
-        _warn_of_flox()
-        # Arguments of flox alone: xarray adds `method` for medians.
-        options = {key: value for key, value in kwargs.items() if key not in ("func", "method", "engine", "reindex")}
-        if func == "median":
-            from xarray.core.duck_array_ops import median
+    def median(self: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **kwargs: Any) -> Any:
+        from . import labelled_groups  # xarray need not be installed
 
-            return self.reduce(median, dim=dim, keep_attrs=keep_attrs, **options)
-        dim = (self._group_dim,) if dim is None else dim
-        return self.map(type(source).quantile, shortcut=False, dim=dim, keep_attrs=keep_attrs, **options)
+        found = labelled_groups.median(self, dim, skipna, keep_attrs) if is_wanted() and not kwargs else None
+        return previous(self, dim, skipna=skipna, keep_attrs=keep_attrs, **kwargs) if found is None else found
 
-    return flox_reduce
+    return median
+
+
+def _quantile_of_groups(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
+    """`quantile` of xarray's groups, exact and lazy for Dask arrays along any chunks."""
+
+    @functools.wraps(previous)
+    def quantile(
+        self: Any,
+        q: Any,
+        dim: Any = None,
+        *,
+        method: Any = "linear",
+        keep_attrs: Any = None,
+        skipna: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        from . import labelled_groups
+
+        options = {"method": method, "keep_attrs": keep_attrs, "skipna": skipna}
+        found = labelled_groups.quantile(self, q, dim, **options) if is_wanted() and not kwargs else None
+        return previous(self, q, dim, **options, **kwargs) if found is None else found
+
+    return quantile
 
 
 def _for_dask(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
@@ -235,10 +232,11 @@ def _for_array_api(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacem
         yield module, name, function
 
 
-def _for_flox(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
-    owner = getattr(module, "GroupBy" if module.__name__.endswith("groupby") else "Resample", None)
-    if previous := vars(owner).get("_flox_reduce") if owner else None:
-        yield owner, "_flox_reduce", _flox_reduce(previous, is_wanted)
+def _for_xarray(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
+    for name in ("DataArrayGroupBy", "DatasetGroupBy", "DataArrayResample", "DatasetResample"):
+        if owner := vars(module).get(name):
+            yield owner, "median", _median_of_groups(owner.median, is_wanted)
+            yield owner, "quantile", _quantile_of_groups(owner.quantile, is_wanted)
 
 
 def _for_scipy(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
@@ -272,5 +270,5 @@ TARGETS = {
         _for_scipy,
         ("array_api_compat",),
     ),
-    "flox": Target(("xarray.core.groupby", "xarray.core.resample"), _for_flox),
+    "xarray": Target(("xarray.core.groupby", "xarray.core.resample"), _for_xarray),
 }

@@ -8,9 +8,40 @@ from typing import Any
 import xarray as xr
 from dask.base import is_dask_collection
 
-from . import api, labelled
+from . import api, labelled, labelled_groups
 
-__all__ = ["DataArrayAccessor", "DatasetAccessor"]
+__all__ = ["DataArrayAccessor", "DatasetAccessor", "Groups"]
+
+
+class Groups:
+    """Groups of an object, of which there are order statistics.
+
+    What is not computed here, such as statistics of arrays in memory, is left to xarray's methods.
+    """
+
+    def __init__(self, groups: Any):
+        self._groups = groups
+
+    def median(
+        self, dim: Any = None, *, skipna: bool | None = None, keep_attrs: bool | None = None
+    ) -> xr.DataArray | xr.Dataset:
+        """Medians of groups, with the arguments and labels of xarray's method of this name without `flox`."""
+        found = labelled_groups.median(self._groups, dim, skipna, keep_attrs)
+        return self._groups.median(dim, skipna=skipna, keep_attrs=keep_attrs) if found is None else found
+
+    def quantile(
+        self,
+        q: Any,
+        dim: Any = None,
+        *,
+        method: str = "linear",
+        keep_attrs: bool | None = None,
+        skipna: bool | None = None,
+    ) -> xr.DataArray | xr.Dataset:
+        """Quantiles of groups, with the arguments and labels of xarray's method of this name without `flox`."""
+        options: dict[str, Any] = {"method": method, "keep_attrs": keep_attrs, "skipna": skipna}
+        found = labelled_groups.quantile(self._groups, q, dim, **options)
+        return self._groups.quantile(q, dim, **options) if found is None else found
 
 
 class _Accessor:
@@ -288,6 +319,61 @@ class _Accessor:
 
         return self._map_along(dim, select, labels=False)
 
+    def groupby(self, *args: Any, **kwargs: Any) -> Groups:
+        """Groups of any chunks, by labels in memory or lazy, for exact medians and quantiles of each.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As of `xarray.DataArray.groupby`, so also groupers such as `xarray.groupers.BinGrouper`.
+
+        Returns
+        -------
+        Groups
+            With the methods ``median(dim=None, *, skipna, keep_attrs)`` and ``quantile(q, dim=None, *, method,
+            keep_attrs, skipna)`` of xarray's groups. Results have the labels that xarray gives without ``flox``.
+
+        See Also
+        --------
+        dask_gpusort.register : the same for xarray's own ``groupby``
+        dask_gpusort.quantile : with ``by=``
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray(da.arange(6, chunks=4), dims="x", coords={"kind": ("x", list("abbaba"))})
+        >>> x.gpusort.groupby("kind").median().values
+        array([3., 2.])
+        """
+        return Groups(self._obj.groupby(*args, **kwargs))
+
+    def resample(self, *args: Any, **kwargs: Any) -> Groups:
+        """Groups along time, in any chunks, for exact medians and quantiles of each.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As of `xarray.DataArray.resample`.
+
+        Returns
+        -------
+        Groups
+            As of `groupby`.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> days = {"time": xr.date_range("2001-01-30", periods=5)}
+        >>> x = xr.DataArray(da.arange(5, chunks=3), days, dims="time")
+        >>> x.gpusort.resample(time="1MS").quantile(0.5).values
+        array([0.5, 3. ])
+        """
+        return Groups(self._obj.resample(*args, **kwargs))
+
     def _map_along(self, dim: Hashable, function: Callable[[Any, int], Any], **options: bool) -> Any:
         return labelled.with_dataset(self._obj, lambda ds: labelled.map_along(ds, dim, function, **options))
 
@@ -397,6 +483,53 @@ class DataArrayAccessor(_Accessor):
 
         result: xr.DataArray = self._map_along(dim, unique, labels=False)
         return result
+
+    def percentile_doy(
+        self, window: int = 5, per: Any = 10.0, alpha: float = 1 / 3, beta: float = 1 / 3
+    ) -> xr.DataArray:
+        """Percentiles of each day of the year, of the values of all years and of days around it, as in xclim.
+
+        Parameters
+        ----------
+        window : int, default 5
+            An odd number of steps of time that count for a day, by position along ``time``.
+        per : float or list of floats, default 10
+            Percentiles, from 0 to 100.
+        alpha, beta : float, default 1/3
+            Plotting positions of the quantiles: (1/3, 1/3) is NumPy's method "median_unbiased", (1, 1) "linear".
+
+        Returns
+        -------
+        DataArray
+            With the last dimensions ``dayofyear`` and ``percentiles``, and the attributes that xclim gives. NaN are
+            skipped. If there is a day 366, the percentiles of the other days are interpolated to all days; xarray
+            needs SciPy for that.
+
+        Raises
+        ------
+        ValueError
+            If there is no dimension ``time``, if it has several elements a day, if `window` is even, or if NumPy has
+            no method of `alpha` and `beta`.
+
+        See Also
+        --------
+        dask_gpusort.nanpercentile : with ``by=`` and ``window=``
+
+        Notes
+        -----
+        Each value is read once. xclim copies it for each day of the window.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> days = {"time": xr.date_range("2001-01-01", periods=730)}
+        >>> x = xr.DataArray(da.arange(730, chunks=100) % 365, days, dims="time")
+        >>> x.gpusort.percentile_doy(window=3, per=[10, 50]).sel(dayofyear=40).values
+        array([38., 39.])
+        """
+        return labelled_groups.percentile_doy(self._obj, window, per, alpha, beta)
 
 
 @xr.register_dataset_accessor("gpusort")

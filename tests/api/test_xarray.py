@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 import dask_gpusort
-from dask_gpusort import replacements
 
 xr = pytest.importorskip("xarray")
 pytestmark = pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions")
@@ -24,7 +23,7 @@ DIMS = ["time", ["x", "time"], ["time", "y", "x"], None]
 NEW = Version(xr.__version__) >= Version("2026.9")
 flox_has_medians = pytest.mark.skipif(not NEW, reason="xarray computes medians of groups by flox since 2026.9")
 #: Beginnings of the names of tasks that only this package makes.
-OURS = ("reduce-lanes", "select-scan")
+OURS = ("reduce-lanes", "select-scan", "reduce-groups")
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +122,6 @@ def test_any_chunks_and_dimensions(data):
             check(call, cube, warnings.catch_warnings, chunks)
 
 
-@pytest.mark.filterwarnings("ignore:dask_gpusort.register:UserWarning")
 @pytest.mark.parametrize("use_flox", [True, False])
 @pytest.mark.parametrize(
     "call",
@@ -179,18 +177,6 @@ def test_flox_has_other_reductions_and_arrays_in_memory(monkeypatch):
     with dask_gpusort.register("numpy"):
         cube.chunk(time=-1).resample(time="1MS").median()
     assert len(calls) == 10
-
-
-@flox_has_medians
-def test_one_warning_says_that_flox_is_left_out():
-    pytest.importorskip("flox")
-    replacements._warn_of_flox.cache_clear()
-    groups = make_cube().chunk(CHUNKS).resample(time="1MS")
-    with pytest.warns(UserWarning, match="without flox"):
-        groups.median()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        groups.quantile(0.5)
 
 
 @pytest.mark.parametrize(

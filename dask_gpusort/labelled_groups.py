@@ -1,0 +1,202 @@
+"""Grouped medians and quantiles of xarray's objects, exact and lazy along any chunks.
+
+The labels are xarray's own work: it reduces one element of a stand-in without data, and combines as many copies of the
+result as there are groups. The arrays, which are computed from its codes of the groups, are put in then.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+from dask.base import is_dask_collection
+from xarray.groupers import RESAMPLE_DIM
+
+from . import api
+from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
+
+#: Name of the dimension of all groups, before it is divided into one of each grouper.
+_GROUPS = "<dask_gpusort: groups>"
+
+
+def median(groups: Any, dim: Any, skipna: bool | None, keep_attrs: bool | None) -> Any:
+    """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
+
+    def of_array(array: Any, **options: Any) -> Any:
+        return (api.nanmedian if skips_nan(skipna, array.dtype) else api.median)(array, **options)
+
+    def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
+        # xarray reduces the variable of a DataArray alone.
+        piece = piece.variable if isinstance(piece, xr.DataArray) else piece
+        return piece.median(dims, skipna=skipna, keep_attrs=keeps_attrs(keep_attrs))
+
+    return _reduced(groups, dim, "biufm", of_array, of_piece)  # dates have no mean
+
+
+def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None) -> Any:
+    """Quantiles of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
+    wanted = np.asarray(q, np.float64)
+
+    def of_array(array: Any, **options: Any) -> Any:
+        function = api.nanquantile if skips_nan(skipna, array.dtype) else api.quantile
+        return function(array, wanted, method=method, **options)
+
+    def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
+        return piece.quantile(wanted, dims, method=method, keep_attrs=keep_attrs, skipna=skipna)
+
+    return _reduced(groups, dim, "biufmM", of_array, of_piece) if wanted.ndim < 2 else None
+
+
+def _reduced(
+    groups: Any,
+    dim: Any,
+    kinds: str,
+    of_array: Callable[..., Any],
+    of_piece: Callable[[Any, Sequence[Hashable]], Any],
+) -> Any:
+    """Reduce variables of some kinds of dtypes in each group; None for what is left to xarray."""
+    source, codes = groups._original_obj, groups.encoded.codes
+    own = [each for each in codes.dims if each in source.dims]
+    dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
+    if not own or not set(own) <= set(dims) <= set(source.dims):
+        return None
+    every = {name: array.variable for name, array in as_dataset(source).items()}
+    # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
+    grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
+    # It reduces scalars too.
+    reduced = {name: one for name, one in every.items() if name in grouped or {*dims} & {*one.dims} or not one.dims}
+    known = {name: variable for name, variable in reduced.items() if variable.dtype.kind in kinds}
+    if not any(is_dask_collection(variable) and name in grouped for name, variable in known.items()):
+        return None
+    dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
+    template = _template(groups, dims, dtypes, of_piece)
+    if any(name not in known for name in reduced if name in as_dataset(template)):
+        return None
+
+    sizes = {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
+
+    def put_in(ds: xr.Dataset) -> xr.Dataset:
+        found = {}
+        for name, variable in known.items():
+            of_variable = _of_groups if name in grouped else _of_all
+            one = of_variable(variable, codes.variable.to_base_variable(), math.prod(sizes.values()), dims, of_array)
+            like = ds.variables[name]
+            data = one.unstack({_GROUPS: sizes}).transpose(*like.dims).data
+            # That a group is empty, and the dtype has to have NaN, is known to xarray if labels are in memory.
+            found[name] = like.copy(data=data if groups._by_chunked else data.astype(like.dtype))
+        return ds.assign(found)
+
+    return with_dataset(template, put_in)
+
+
+def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], of_piece: Callable[..., Any]) -> Any:
+    """What xarray gives for the source of groups, but for the data of variables, whose groups have some dtypes."""
+    lazy = groups._by_chunked
+    codes, source = groups.encoded.codes, groups._original_obj if lazy else groups._obj
+    own = codes.dims if lazy else [groups._group_dim]
+    reduced = [*own, *(each for each in dims if each not in codes.dims)]
+
+    def without_data(ds: xr.Dataset) -> xr.Dataset:
+        found = {}
+        for name in dtypes:
+            like = ds.variables[name]
+            # Results stay in Dask, for their size; Dask has no quantiles of whole arrays.
+            lanes = not set(like.dims) <= set(reduced)
+            one = np.zeros((), like.dtype)
+            data = da.zeros(like.shape, dtype=like.dtype, chunks=-1) if lanes else np.broadcast_to(one, like.shape)
+            found[name] = like.copy(data=data)
+        return ds.assign(found)
+
+    twin = copy.copy(groups)
+    twin._obj = with_dataset(source, without_data)
+    example = of_piece(twin._obj.isel({each: slice(0, 1) for each in reduced}), reduced)
+
+    def with_dtypes(ds: xr.Dataset) -> xr.Dataset:
+        return ds.assign({name: ds.variables[name].astype(dtype) for name, dtype in dtypes.items()})
+
+    options = {"shortcut": True} if isinstance(example, xr.Variable) else {}
+    example = example.astype(*dtypes.values()) if options else with_dataset(example, with_dtypes)
+    if lazy:
+        twin.group1d = codes
+    combined = twin._combine(repeat(example, groups.encoded.unique_coord.size), **options)
+    if RESAMPLE_DIM in combined.dims:
+        combined = combined.drop_vars(groups._dim, errors="ignore").rename({RESAMPLE_DIM: groups._dim})
+    return combined
+
+
+def _of_groups(
+    variable: xr.Variable, codes: xr.Variable, count: int, dims: Sequence[Hashable], of_array: Callable[..., Any]
+) -> xr.Variable:
+    """Reduce the groups of a variable, which may lack some of their dimensions."""
+    absent = {each: size for each, size in codes.sizes.items() if each not in variable.dims}
+    variable = variable.set_dims({**absent, **variable.sizes})
+    others = [each for each in variable.dims if each in dims and each not in codes.dims]
+    if others or is_dask_collection(codes):
+        variable = variable.chunk()
+        # Chunks of xarray's codes of bins have another dtype than it says.
+        codes = codes.chunk({each: variable.chunksizes[each] for each in codes.dims})
+        codes = codes.copy(data=codes.data.map_blocks(np.int64, dtype=np.int64))
+        codes = codes.set_dims({each: variable.sizes[each] for each in (*codes.dims, *others)})
+        codes = codes.chunk({each: variable.chunksizes[each] for each in others})
+    options = {"axis": variable.get_axis_num(codes.dims), "by": codes.data, "groups": np.arange(count)}
+    data = through_dask(lambda array: of_array(array, **options), variable.data)
+    found = [each for each in variable.dims if each not in codes.dims]
+    found.insert(min(options["axis"]), _GROUPS)
+    return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data)
+
+
+def _of_all(
+    variable: xr.Variable, codes: xr.Variable, count: int, dims: Sequence[Hashable], of_array: Callable[..., Any]
+) -> xr.Variable:
+    """Reduce a variable that does not vary along groups, each of which is the whole variable unless it is empty."""
+    axes = tuple(axis for axis, each in enumerate(variable.dims) if each in dims)
+    data = through_dask(lambda array: of_array(array, axis=axes or None), variable.data)
+    found = [each for each in variable.dims if each not in dims]
+    whole = xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data)
+    filled = np.ones(count, bool) if is_dask_collection(codes) else np.isin(np.arange(count), codes)
+    whole = whole.set_dims({_GROUPS: count, **whole.sizes})
+    return whole if filled.all() else whole.where(xr.Variable(_GROUPS, filled))
+
+
+#: NumPy's methods of these plotting positions, alpha and beta.
+_METHODS = {
+    (0, 1): "interpolated_inverted_cdf",
+    (0.5, 0.5): "hazen",
+    (0, 0): "weibull",
+    (1, 1): "linear",
+    (1 / 3, 1 / 3): "median_unbiased",
+    (3 / 8, 3 / 8): "normal_unbiased",
+}
+
+
+def percentile_doy(array: xr.DataArray, window: int, per: Any, alpha: float, beta: float) -> xr.DataArray:
+    """Percentiles of the days of the year, each with its neighbours in time, as `percentile_doy` of xclim."""
+    if (method := _METHODS.get((alpha, beta))) is None:
+        raise ValueError(f"alpha and beta must be one of {[*_METHODS]} (got {alpha} and {beta})")
+    if "time" not in array.dims:
+        raise ValueError(f"time must be a dimension, and is not in {array.dims}: rename that of time")
+    time = array["time"].dt
+    days = time.dayofyear.values
+    if len(np.unique([time.year.values, days], axis=1).T) < len(days):
+        raise ValueError("time must have at most one element a day: call resample(time='1D') and reduce first")
+    groups, axis, percents = np.unique(days), array.get_axis_num("time"), np.atleast_1d(per)
+    options: dict[str, Any] = {"axis": axis, "method": method, "by": days, "groups": groups, "window": window}
+    data = through_dask(lambda darr: api.nanpercentile(darr, percents, **options), array.data)
+    dims = ["percentiles", *("dayofyear" if each == "time" else each for each in array.dims)]
+    labels = {name: coord for name, coord in array.coords.items() if "time" not in coord.dims}
+    found = xr.DataArray(data, {**labels, "dayofyear": groups, "percentiles": percents}, dims, "per")
+    if groups[-1] == 366:
+        # Only leap years have this day, so the other days are interpolated to all.
+        found = found.chunk(dayofyear=-1) if found.chunks else found
+        found = found.isel(dayofyear=slice(-1)).interpolate_na("dayofyear")
+        found["dayofyear"] = np.linspace(groups[0], 366, len(groups) - 1)
+        found = found.interp(dayofyear=range(groups[0], 367))
+    bounds = array["time"][[0, -1]].dt.strftime("%Y-%m-%d").values.tolist()
+    about = {"climatology_bounds": bounds, "window": window, "alpha": alpha, "beta": beta}
+    return found.transpose(..., "dayofyear", "percentiles").assign_attrs({**array.attrs, **about})

@@ -1,0 +1,307 @@
+"""Tests of xarray's grouped medians and quantiles: its own of arrays in memory, without flox, are the oracle."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.sorting import no_computation
+
+import dask_gpusort
+
+xr = pytest.importorskip("xarray")
+pd = pytest.importorskip("pandas")
+groupers = pytest.importorskip("xarray.groupers")
+pytest.importorskip("dask_gpusort.xarray")
+
+pytestmark = [
+    pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # empty slices
+]
+
+SIZES = {"time": 30, "y": 3, "x": 4}
+#: What `groupby` is called with.
+BY = [
+    ("time.month", {}),
+    ("time", {}),
+    ("kind", {}),
+    ("word", {}),
+    ("x", {}),
+    ("area", {}),
+    (["kind", "word"], {}),
+    (["kind", "side"], {}),
+    (xr.DataArray(np.arange(30) % 4, dims="time", name="given", attrs={"of": "given"}), {}),
+    (None, {"time": groupers.TimeResampler("5D")}),
+    (None, {"time": groupers.SeasonGrouper(["DJ", "FMA"])}),
+    (None, {"time": groupers.SeasonGrouper(["DJF", "FMA"])}),
+    (None, {"time": groupers.TimeResampler("1MS"), "x": groupers.BinGrouper([0, 1, 2, 8])}),
+    (None, {"area": groupers.BinGrouper([-1, 0, 5, 8])}),
+    (None, {"kind": groupers.BinGrouper([0, 2, 9, 10], labels=["low", "high", "none"])}),
+    (None, {"kind": groupers.UniqueGrouper(), "area": groupers.UniqueGrouper()}),
+]
+#: Groups of an object, or of its accessor.
+MAKERS = [
+    *(lambda x, by=by, named=named: x.groupby(by, **named) for by, named in BY),
+    lambda x: x.resample(time="4D"),
+    lambda x: x.resample(time="1MS", label="right"),
+    lambda x: x.resample(time="7h"),  # most groups are empty
+]
+
+
+def make_array(dtype="f8", order=("time", "y", "x"), seed=0):
+    """Maps with labels of one and two dimensions, some of which are missing; floats have NaN."""
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 200, tuple(SIZES.values())).astype(dtype)
+    if keys.dtype.kind == "f":
+        keys = np.where(rng.random(keys.shape) < 0.2, np.nan, keys / 7).astype(dtype)
+    coords = {
+        "time": ("time", pd.date_range("2020-01-20", periods=30), {"axis": "T"}),
+        "y": [10.0, 20.0, 30.0],
+        "run": 3,
+        "kind": ("time", np.where(rng.random(30) < 0.2, np.nan, rng.integers(0, 4, 30)), {"units": "1"}),
+        "word": ("time", np.array(["b", "a", "cc"])[rng.integers(0, 3, 30)]),
+        "side": ("x", [1, 0, 1, 1]),
+        "x": [3, 1, 2, 8],
+        "area": (("y", "x"), rng.integers(0, 3, (3, 4)), {"long_name": "area"}),
+    }
+    array = xr.DataArray(keys, coords, list(SIZES), "t", {"units": "K"}).transpose(*order)
+    array.encoding = {"scale_factor": 0.5}
+    return array
+
+
+def make_dataset(*args):
+    """The array with variables of another dtype, without dimensions of groups, in memory, and of words."""
+    array = make_array(*args)
+    others = {"series": ("time", np.arange(30.0)), "count": ("x", np.arange(4), {"units": "1"}), "scalar": 7.0}
+    others["late"] = ("time", np.arange(40, 10, -1).astype("m8[h]").astype("m8[ns]"))
+    return array.to_dataset().assign(rounded=make_array("i2", ("y", "x", "time")), **others)
+
+
+def chunked(obj, chunks):
+    """Dask arrays for all arrays in memory but those of coordinates."""
+    if isinstance(obj, xr.Dataset):
+        return obj.assign({name: chunked(array, chunks) for name, array in obj.data_vars.items() if name != "series"})
+    return obj.copy(data=obj.variable.chunk({dim: size for dim, size in chunks.items() if dim in obj.dims}).data)
+
+
+def assert_same(found, expected):
+    """Compare also dtypes and encodings, and the order of dimensions of all variables."""
+    xr.testing.assert_identical(found, expected)
+    for name in expected.variables if isinstance(expected, xr.Dataset) else [None, *expected.coords]:
+        one, other = (found, expected) if name is None else (found[name], expected[name])
+        assert (one.dtype, one.dims, one.encoding) == (other.dtype, other.dims, other.encoding), name
+
+
+def by_numpy(function, obj):
+    """What xarray gives in memory, by NumPy's functions."""
+    with xr.set_options(use_flox=False, use_numbagg=False, use_bottleneck=False):
+        return function(obj)
+
+
+def check(function, source, chunks, *, accessor=False, use_flox=True) -> None:
+    """Compare a function of an object after `register`, or of its accessor, with that of the object in memory."""
+    expected = by_numpy(function, source)
+    lazy = chunked(source, chunks)
+    with xr.set_options(use_flox=use_flox), no_computation():
+        if accessor:
+            found = function(lazy.gpusort)
+        else:
+            with dask_gpusort.register():
+                found = function(lazy)
+    assert any(str(key).lstrip("('").startswith(("reduce-groups", "group-pick")) for key in found.__dask_graph__())
+    assert_same(found.compute(scheduler="synchronous"), expected)
+
+
+@given(st.data())
+def test_any_groups(data):
+    draw = data.draw
+    order = draw(st.permutations(list(SIZES)))
+    source = draw(st.sampled_from([make_array, make_dataset]))(draw(st.sampled_from(["f4", "f8", "i4", "u1"])), order)
+    if isinstance(source, xr.DataArray):
+        source = source.rename(draw(st.sampled_from(["t", None])))
+    chunks = {dim: draw(st.integers(1, size)) for dim, size in SIZES.items()}
+    make = draw(st.sampled_from(MAKERS))
+    options = {"skipna": draw(st.sampled_from([None, True, False])), "keep_attrs": draw(st.sampled_from([None, False]))}
+    (own, *others) = make(source).encoded.codes.dims
+    dims = [own, *draw(st.lists(st.sampled_from([dim for dim in SIZES if dim != own]), unique=True))]
+    options["dim"] = draw(st.sampled_from([None, ...] if others else [None, ..., own, dims]))
+    if draw(st.booleans()):
+        name = "median"
+    else:
+        name = "quantile"
+        options["q"] = draw(st.sampled_from([0.3, [0.25, 0.5, 1]]))
+        options["method"] = draw(st.sampled_from(["linear", "lower", "median_unbiased"]))
+
+    def call(x):
+        return getattr(make(x), name)(**options)
+
+    # Small chunks as the limit: groups of long lanes are sorted.
+    with dask.config.set({"array.chunk-size": draw(st.sampled_from(["128MiB", "100B"]))}):
+        check(call, source, chunks, accessor=draw(st.booleans()), use_flox=draw(st.booleans()))
+
+
+CHUNKS = {"time": 7, "y": 2, "x": 3}
+
+
+@pytest.mark.parametrize("accessor", [True, False])
+@pytest.mark.parametrize("make", [make_array, make_dataset])
+@pytest.mark.parametrize("number", range(len(MAKERS)))
+def test_each_kind_of_groups(number, make, accessor):
+    check(lambda x: MAKERS[number](x).median(), make(), CHUNKS, accessor=accessor, use_flox=number % 2 == 0)
+    dim = None if accessor else ...
+    check(lambda x: MAKERS[number](x).quantile([0.1, 0.9], dim), make(), CHUNKS, accessor=accessor)
+
+
+@pytest.mark.parametrize("use_flox", [True, False])
+@pytest.mark.parametrize("lazy", [True, False])
+@pytest.mark.parametrize(
+    "call", [lambda g: g.median(), lambda g: g.quantile([0.2, 0.5], skipna=False), lambda g: g.median(...)]
+)
+def test_labels_that_are_given(call, lazy, use_flox):
+    """Also lazy ones; there are none of some groups, and others that are not asked for."""
+    source, labels = make_array(), groupers.UniqueGrouper(labels=[3, 9, 0])
+    bins = {"kind": groupers.BinGrouper([0, 2, 9, 10]), "side": groupers.UniqueGrouper(labels=[1, 0])}
+    found = []
+    for by in ({"kind": labels}, {"area": labels}, {"kind": bins["kind"]}, bins):
+        chunks = {name: source[name].chunk(dict.fromkeys(source[name].dims, 2)) for name in by if lazy}
+        with xr.set_options(use_flox=use_flox), no_computation(), dask_gpusort.register():
+            found.append(call(chunked(source, CHUNKS).assign_coords(chunks).groupby(by)))
+    expected = [
+        by_numpy(lambda x: call(x.groupby("kind")).reindex(kind=labels.labels), source),
+        by_numpy(lambda x: call(x.groupby("area")).reindex(area=labels.labels), source),
+        by_numpy(lambda x: call(x.groupby(kind=bins["kind"])), source),
+        by_numpy(lambda x: call(x.groupby(bins)), source),
+    ]
+    for one, other in zip(found, expected, strict=True):
+        # Labels of bins are objects or intervals, as some or none of them are empty.
+        xr.testing.assert_identical(one.compute(scheduler="synchronous"), other)
+
+
+class CountedReads:
+    """An array that counts how often each element is read."""
+
+    def __init__(self, array):
+        self.array, self.reads = array, np.zeros(array.shape, int)
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __getitem__(self, key):
+        self.reads[key] += 1
+        return self.array[key]
+
+
+@pytest.mark.parametrize("call", [lambda g: g.median(), lambda g: g.quantile([0.1, 0.9], ["time", "x"])])
+def test_each_chunk_is_read_once(call):
+    source = CountedReads(make_array().values)
+    lazy = make_array().copy(data=da.from_array(source, chunks=(7, 2, 3), asarray=False))
+    with dask_gpusort.register():
+        call(lazy.groupby("word")).compute(scheduler="synchronous")
+    assert (source.reads == 1).all()
+
+
+def test_what_is_left_to_xarray():
+    """Arrays in memory, complex numbers, words, and dimensions along which groups do not vary."""
+    array, dataset = make_array(), make_dataset().assign(text=make_array().word)
+    with dask_gpusort.register():
+        assert not dask.is_dask_collection(array.groupby("kind").median())
+        assert not dask.is_dask_collection(array.gpusort.resample(time="4D").quantile(0.5))
+        for call in (lambda x: x.groupby("side").quantile(0.5, "y"), lambda x: x.groupby("word").median("x")):
+            xr.testing.assert_identical(by_numpy(call, chunked(array, CHUNKS)).compute(), by_numpy(call, array))
+        assert "text" not in chunked(dataset, CHUNKS).groupby("word").median()
+        with xr.set_options(use_flox=False):
+            with pytest.raises(TypeError, match="real numbers"):
+                chunked(array * 1j, CHUNKS).groupby("word").quantile(0.5)
+            with pytest.raises(TypeError, match="unexpected keyword"):
+                chunked(array, CHUNKS).groupby("word").median(depth=3)
+
+
+@pytest.mark.parametrize("skipna", [None, True])
+def test_dates(skipna):
+    dates = make_array("i8").astype("M8[D]").astype("M8[ns]").drop_vars("area")
+    check(lambda x: x.groupby("kind").quantile([0.1, 0.5], skipna=skipna), dates, CHUNKS)
+
+
+def test_errors_are_those_of_xarray():
+    lazy = chunked(make_array(), CHUNKS)
+    with dask_gpusort.register():
+        with pytest.raises(ValueError, match="depth"):
+            lazy.groupby("word").median("depth")
+        with pytest.raises(ValueError, match=r"Quantiles must be in the range \[0, 1\]"):
+            lazy.groupby("word").quantile(1.5)
+        with pytest.raises(ValueError, match="labels"):
+            lazy.assign_coords(word=lazy.word.chunk()).groupby("word").median()
+
+
+def test_unregister_restores_the_classes():
+    groups, resample = xr.core.groupby, xr.core.resample
+    classes = [groups.DataArrayGroupBy, groups.DatasetGroupBy, resample.DataArrayResample, resample.DatasetResample]
+    before = [dict(vars(each)) for each in classes]
+    with dask_gpusort.register("xarray"):
+        replaced = {each.name for each in dask_gpusort.registered()}
+    names = [f"{each.__module__}.{each.__name__}.{name}" for each in classes for name in ("median", "quantile")]
+    assert replaced == set(names)
+    assert [dict(vars(each)) for each in classes] == before
+
+
+def percentiles(array, window, per, method):
+    """Percentiles of the days of the year as xclim finds them: windows, of which those of a day are stacked."""
+    windows = array.drop_vars(["run", "side"]).rolling(time=window, center=True).construct("window")
+    whole = windows.assign_coords(doy=array.time.dt.dayofyear, year=array.time.dt.year)
+    days = whole.set_index(time=["year", "doy"]).unstack("time").stack(values=("year", "window"))
+    found = days.quantile(np.asarray(per) / 100, "values", method=method).assign_coords(quantile=per)
+    found = found.rename(doy="dayofyear", quantile="percentiles").transpose(..., "dayofyear", "percentiles")
+    first, last = found.dayofyear.values[[0, -1]]
+    if last == 366:
+        found = found[..., :-1, :].interpolate_na("dayofyear")
+        found = found.assign_coords(dayofyear=np.linspace(first, 366, found.sizes["dayofyear"]))
+        found = found.interp(dayofyear=range(first, 367))
+    return found
+
+
+@given(
+    st.sampled_from(["f4", "f8", "i4"]),
+    st.sampled_from([("2001-01-01", 800), ("2003-11-20", 500), ("2001-03-05", 3)]),
+    st.sampled_from([1, 3, 7]),
+    st.lists(st.sampled_from([0, 10.0, 50, 97.5, 100]), min_size=1, unique=True),
+    st.sampled_from([(1 / 3, 1 / 3, "median_unbiased"), (1, 1, "linear"), (0.5, 0.5, "hazen")]),
+    st.integers(2, 1000),
+    st.booleans(),
+)
+def test_percentiles_of_days(dtype, days, window, per, estimator, chunk, lazy):
+    begin, size = days
+    rng = np.random.default_rng(0)
+    keys = rng.normal(0, 50, (2, size)).astype(dtype)
+    if dtype != "i4":
+        keys[rng.random(keys.shape) < 0.3] = np.nan
+    coords = {"time": pd.date_range(begin, periods=size), "x": [5, 7], "run": 3, "side": ("x", [1, 2])}
+    array = xr.DataArray(keys, coords, ("x", "time"), "tas", {"units": "K"})
+    alpha, beta, method = estimator
+    source = array.chunk(time=chunk, x=1) if lazy else array
+    with no_computation() if lazy else warnings.catch_warnings():
+        found = source.gpusort.percentile_doy(window, per, alpha, beta)
+    assert dask.is_dask_collection(found) == lazy
+    found = found.compute(scheduler="synchronous")
+    expected = percentiles(array, window, per, method)
+    # The interpolation of NumPy's quantiles of lanes with NaN rounds otherwise than that of whole lanes.
+    xr.testing.assert_allclose(found.drop_vars(["run", "side"]), expected, rtol=1e-5 if dtype == "f4" else 1e-12)
+    assert (found.dims, found.name, found.run.item(), found.side.dims) == (expected.dims, "per", 3, ("x",))
+    bounds = np.datetime_as_string(array.time.values[[0, -1]], "D").tolist()
+    about = {"climatology_bounds": bounds, "window": window, "alpha": alpha, "beta": beta}
+    assert found.attrs == {"units": "K", **about}
+
+
+def test_arguments_of_percentiles_of_days():
+    array = make_array().chunk(time=4)
+    assert array.gpusort.percentile_doy().sizes == {"y": 3, "x": 4, "dayofyear": 30, "percentiles": 1}
+    with pytest.raises(ValueError, match=r"alpha and beta must be one of .*got 0.1 and 1"):
+        array.gpusort.percentile_doy(alpha=0.1, beta=1)
+    with pytest.raises(ValueError, match="window must be an odd"):
+        array.gpusort.percentile_doy(4)
+    with pytest.raises(ValueError, match="time must be a dimension"):
+        array.isel(time=0).gpusort.percentile_doy()
+    with pytest.raises(ValueError, match="at most one element a day"):
+        array.assign_coords(time=pd.date_range("2020-01-01", periods=30, freq="6h")).gpusort.percentile_doy()
