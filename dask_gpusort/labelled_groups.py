@@ -60,30 +60,36 @@ def _reduced(
     of_array: Callable[..., Any],
     of_piece: Callable[[Any, Sequence[Hashable]], Any],
 ) -> Any:
-    """Reduce variables of some kinds of dtypes in each group, along its dimensions and perhaps others; None for what is left to xarray."""
+    """Reduce variables of some kinds of dtypes in each group; None for what is left to xarray."""
     source, codes = groups._original_obj, groups.encoded.codes
     own = [each for each in codes.dims if each in source.dims]
     dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
-    # xarray reduces scalars too.
     every = {name: array.variable for name, array in as_dataset(source).items()}
-    reduced = {name: one for name, one in every.items() if not one.dims or set(dims) & set(one.dims)}
+    # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
+    grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
+    # It reduces scalars too.
+    reduced = {name: one for name, one in every.items() if name in grouped or {*dims} & {*one.dims} or not one.dims}
     known = {name: variable for name, variable in reduced.items() if variable.dtype.kind in kinds}
-    if not any(is_dask_collection(variable) and set(own) & set(variable.dims) for variable in known.values()):
+    if not any(is_dask_collection(variable) and name in grouped for name, variable in known.items()):
         return None
     template = _template(groups, dims, list(known), of_piece)
     if any(name not in known for name in reduced if name in as_dataset(template)):
         return None
 
+    sizes = {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
+
     def put_in(ds: xr.Dataset) -> xr.Dataset:
         found = {}
         for name, variable in known.items():
+            of_variable = _of_groups if name in grouped else _of_all
+            one = of_variable(variable, codes.variable.to_base_variable(), math.prod(sizes.values()), dims, of_array)
             like = ds.variables[name]
-            data = _of_groups(variable, groups, dims, of_array).transpose(*like.dims).data
-            # Whether groups are empty is not known of lazy labels; xarray's are in memory then if they are not.
-            picked = like.dtype.kind in "iu" and not groups._by_chunked
-            found[name] = like.copy(data=data.astype(like.dtype) if picked else data)
+            data = one.unstack({_GROUPS: sizes}).transpose(*like.dims).data
+            # Picked integers, of which it was not known that no group is empty.
+            known_full = like.dtype.kind in "iu" and not groups._by_chunked
+            found[name] = like.copy(data=data.astype(like.dtype) if known_full else data)
         return ds.assign(found)
 
     return with_dataset(template, put_in)
@@ -119,27 +125,38 @@ def _template(groups: Any, dims: Sequence[Hashable], names: Sequence[Hashable], 
     return combined
 
 
-def _of_groups(variable: xr.Variable, groups: Any, dims: Sequence[Hashable], of_array: Callable[..., Any]) -> Any:
-    """A variable whose groups are reduced along some dimensions, with a dimension of each grouper."""
-    labels = groups.encoded.codes.variable
-    if not set(labels.dims) & set(variable.dims):  # each group is the whole variable, unless it is empty
-        codes = np.arange(len(groups)) if is_dask_collection(labels) else np.unique(labels)
-        labels = xr.Variable(_GROUPS, codes)
-    variable = variable.set_dims({**labels.sizes, **variable.sizes})
-    reduced = [*labels.dims, *(each for each in variable.dims if each in dims and each not in labels.dims)]
-    if len(reduced) > labels.ndim:
-        labels = labels.chunk().set_dims({each: variable.sizes[each] for each in reduced})
-    if is_dask_collection(labels):
+def _of_groups(
+    variable: xr.Variable, codes: xr.Variable, count: int, dims: Sequence[Hashable], of_array: Callable[..., Any]
+) -> xr.Variable:
+    """Reduce the groups of a variable, which may lack some of their dimensions."""
+    absent = {each: size for each, size in codes.sizes.items() if each not in variable.dims}
+    variable = variable.set_dims({**absent, **variable.sizes})
+    others = [each for each in variable.dims if each in dims and each not in codes.dims]
+    if others or is_dask_collection(codes):
         variable = variable.chunk()
         # Chunks of xarray's codes of bins have another dtype than it says.
-        labels = labels.copy(data=labels.data.map_blocks(np.int64, dtype=np.int64))
-    axes = [variable.get_axis_num(each) for each in reduced]
-    sizes = {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
-    options = {"axis": tuple(axes), "by": labels.data, "groups": np.arange(math.prod(sizes.values()))}
+        codes = codes.chunk({each: variable.chunksizes[each] for each in codes.dims})
+        codes = codes.copy(data=codes.data.map_blocks(np.int64, dtype=np.int64))
+        codes = codes.set_dims({each: variable.sizes[each] for each in (*codes.dims, *others)})
+        codes = codes.chunk({each: variable.chunksizes[each] for each in others})
+    options = {"axis": variable.get_axis_num(codes.dims), "by": codes.data, "groups": np.arange(count)}
     data = through_dask(lambda array: of_array(array, **options), variable.data)
-    found = [each for each in variable.dims if each not in reduced]
-    found.insert(min(axes), _GROUPS)
-    return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data).unstack({_GROUPS: sizes})
+    found = [each for each in variable.dims if each not in codes.dims]
+    found.insert(min(options["axis"]), _GROUPS)
+    return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data)
+
+
+def _of_all(
+    variable: xr.Variable, codes: xr.Variable, count: int, dims: Sequence[Hashable], of_array: Callable[..., Any]
+) -> xr.Variable:
+    """Reduce a variable that does not vary along groups, each of which is the whole variable unless it is empty."""
+    axes = tuple(axis for axis, each in enumerate(variable.dims) if each in dims)
+    data = through_dask(lambda array: of_array(array, axis=axes or None), variable.data)
+    found = [each for each in variable.dims if each not in dims]
+    whole = xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data)
+    filled = np.ones(count, bool) if is_dask_collection(codes) else np.isin(np.arange(count), codes)
+    whole = whole.set_dims({_GROUPS: count, **whole.sizes})
+    return whole if filled.all() else whole.where(xr.Variable(_GROUPS, filled))
 
 
 #: NumPy's methods of these plotting positions, alpha and beta.

@@ -15,7 +15,7 @@ from ..table import Statistic
 from . import library_of, ops_for
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
-_GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
+_GATHERED_BYTES = {"numpy": 8 << 20, "cupy": 1 << 28}
 #: Integers in a range of at most so many times their number, or of so many, are numbered by a table, in place of a
 #: search or a sort.
 _TABLE_SHARE, _TABLE_ENTRIES = 2, 1 << 16
@@ -70,9 +70,10 @@ def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, d
         step = max(_GATHERED_BYTES[library] // (row * size), 1)
         for start in range(0, len(numbers), step):
             part = positions[start : start + step]
-            members = ops.take(block, ops.from_host(part.reshape(-1)), axis)
-            rows = members.reshape(_replaced(block.shape, axis, *part.shape))
-            own = ops.reduce_lanes(rows, statistic, (axis + 1,))
+            # Members of a group are not neighbours: lanes along a first axis are then columns, as GPUs read them.
+            members = ops.take(block, ops.from_host(part.T.reshape(-1)), axis)
+            rows = members.reshape(_replaced(block.shape, axis, *part.T.shape))
+            own = ops.reduce_lanes(rows, statistic, (axis,))
             found[(*place, ops.from_host(numbers[start : start + step]))] = own
     return found
 

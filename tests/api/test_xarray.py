@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 import dask_gpusort
-from dask_gpusort import replacements
 
 xr = pytest.importorskip("xarray")
 pytestmark = pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions")
@@ -24,7 +23,7 @@ DIMS = ["time", ["x", "time"], ["time", "y", "x"], None]
 NEW = Version(xr.__version__) >= Version("2026.9")
 flox_has_medians = pytest.mark.skipif(not NEW, reason="xarray computes medians of groups by flox since 2026.9")
 #: Beginnings of the names of tasks that only this package makes.
-OURS = ("reduce-lanes", "select-scan")
+OURS = ("reduce-lanes", "select-scan", "reduce-groups")
 
 
 @pytest.fixture(autouse=True)

@@ -166,32 +166,27 @@ def test_each_kind_of_groups(number, make, accessor):
 
 @pytest.mark.parametrize("use_flox", [True, False])
 @pytest.mark.parametrize("lazy", [True, False])
-def test_labels_that_are_given(lazy, use_flox):
+@pytest.mark.parametrize(
+    "call", [lambda g: g.median(), lambda g: g.quantile([0.2, 0.5], skipna=False), lambda g: g.median(...)]
+)
+def test_labels_that_are_given(call, lazy, use_flox):
     """Also lazy ones; there are none of some groups, and others that are not asked for."""
-    source, wanted = make_array(), [3, 9, 0]
+    source, labels = make_array(), groupers.UniqueGrouper(labels=[3, 9, 0])
     bins = {"kind": groupers.BinGrouper([0, 2, 9, 10]), "side": groupers.UniqueGrouper(labels=[1, 0])}
-
-    def labelled(*names):
-        kept = {name: source[name].chunk({dim: 2 for dim in source[name].dims}) for name in names if lazy}
-        return chunked(source, CHUNKS).assign_coords(kept)
-
-    for call in (lambda g: g.median(), lambda g: g.quantile([0.2, 0.5], skipna=False), lambda g: g.median(...)):
+    found = []
+    for by in ({"kind": labels}, {"area": labels}, {"kind": bins["kind"]}, bins):
+        chunks = {name: source[name].chunk(dict.fromkeys(source[name].dims, 2)) for name in by if lazy}
         with xr.set_options(use_flox=use_flox), no_computation(), dask_gpusort.register():
-            found = [
-                call(labelled("kind").groupby(kind=groupers.UniqueGrouper(labels=wanted))),
-                call(labelled("area").groupby(area=groupers.UniqueGrouper(labels=wanted))),
-                call(labelled("kind").groupby(kind=bins["kind"])),
-                call(labelled("side", "kind").groupby(bins)),
-            ]
-        expected = [
-            by_numpy(lambda x: call(x.groupby("kind")).reindex(kind=wanted), source),
-            by_numpy(lambda x: call(x.groupby("area")).reindex(area=wanted), source),
-            by_numpy(lambda x: call(x.groupby(kind=bins["kind"])), source),
-            by_numpy(lambda x: call(x.groupby(bins)), source),
-        ]
-        for one, other in zip(found, expected, strict=True):
-            # Labels of bins are objects or intervals, as some or none of them are empty.
-            xr.testing.assert_identical(one.compute(scheduler="synchronous"), other)
+            found.append(call(chunked(source, CHUNKS).assign_coords(chunks).groupby(by)))
+    expected = [
+        by_numpy(lambda x: call(x.groupby("kind")).reindex(kind=labels.labels), source),
+        by_numpy(lambda x: call(x.groupby("area")).reindex(area=labels.labels), source),
+        by_numpy(lambda x: call(x.groupby(kind=bins["kind"])), source),
+        by_numpy(lambda x: call(x.groupby(bins)), source),
+    ]
+    for one, other in zip(found, expected, strict=True):
+        # Labels of bins are objects or intervals, as some or none of them are empty.
+        xr.testing.assert_identical(one.compute(scheduler="synchronous"), other)
 
 
 class CountedReads:

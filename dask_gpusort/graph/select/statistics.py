@@ -200,7 +200,7 @@ def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> 
         return array
     if any(math.isnan(array.shape[axis]) for axis in divided):
         raise ValueError(UNKNOWN_LANES)
-    most = min(chunk_limit(array), max(limit, largest_chunk(array)))
+    most = max(limit, largest_chunk(array))
     # Chunks that are only joined move less than those that are divided, too.
     joined = largest_chunk(array) * math.prod(array.shape[axis] / max(array.chunks[axis]) for axis in axes)
     chunks = dict.fromkeys(axes, -1) if joined <= JOINED_SHARE * most else None
