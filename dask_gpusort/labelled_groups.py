@@ -87,9 +87,9 @@ def _reduced(
             one = of_variable(variable, codes.variable.to_base_variable(), math.prod(sizes.values()), dims, of_array)
             like = ds.variables[name]
             data = one.unstack({_GROUPS: sizes}).transpose(*like.dims).data
-            # Picked integers, of which it was not known that no group is empty.
-            known_full = like.dtype.kind in "iu" and not groups._by_chunked
-            found[name] = like.copy(data=data.astype(like.dtype) if known_full else data)
+            # Of picked integers the dtype depends on whether a group is empty, which may not have been known here.
+            picked = variable.dtype.kind in "iu" and not groups._by_chunked
+            found[name] = like.copy(data=data.astype(like.dtype) if picked else data)
         return ds.assign(found)
 
     return with_dataset(template, put_in)
@@ -181,13 +181,13 @@ def percentile_doy(array: xr.DataArray, window: int, per: Any, alpha: float, bet
     if len(np.unique([time.year.values, days], axis=1).T) < len(days):
         raise ValueError("time must have at most one element a day: call resample(time='1D') and reduce first")
     groups, axis, percents = np.unique(days), array.get_axis_num("time"), np.atleast_1d(per)
-    options = {"axis": axis, "method": method, "by": days, "groups": groups, "window": window}
+    options: dict[str, Any] = {"axis": axis, "method": method, "by": days, "groups": groups, "window": window}
     data = through_dask(lambda darr: api.nanpercentile(darr, percents, **options), array.data)
     dims = ["percentiles", *("dayofyear" if each == "time" else each for each in array.dims)]
     labels = {name: coord for name, coord in array.coords.items() if "time" not in coord.dims}
     found = xr.DataArray(data, {**labels, "dayofyear": groups, "percentiles": percents}, dims, "per")
     if groups[-1] == 366:
-        # Only leap years have this day: the others are stretched over all days.
+        # Only leap years have this day, so the other days are interpolated to all.
         found = found.chunk(dayofyear=-1) if found.chunks else found
         found = found.isel(dayofyear=slice(-1)).interpolate_na("dayofyear")
         found["dayofyear"] = np.linspace(groups[0], 366, len(groups) - 1)

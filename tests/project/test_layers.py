@@ -27,6 +27,7 @@ FOLDERS = [
     "gpu_cluster",
     "scheduler_plugins",
     "xarray",
+    "labelled_groups",
     "labelled",
     "lazy_labels",
     "api",
