@@ -113,8 +113,11 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
             found[name] = like.copy(data=data)
         return ds.assign(found)
 
+    count = groups.encoded.unique_coord.size
     twin = copy.copy(groups)
     twin._obj = with_dataset(source, without_data)
+    if math.prod(source.sizes[each] for each in own) != count:  # xarray may take old labels for those of groups
+        twin._obj = twin._obj.drop_vars([name for name, each in source.coords.items() if {*own} & {*each.dims}])
     example = of_piece(twin._obj.isel({each: slice(0, 1) for each in reduced}), reduced)
 
     def with_dtypes(ds: xr.Dataset) -> xr.Dataset:
@@ -124,7 +127,7 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
     example = example.astype(*dtypes.values()) if options else with_dataset(example, with_dtypes)
     if lazy:
         twin.group1d = codes
-    combined = twin._combine(repeat(example, groups.encoded.unique_coord.size), **options)
+    combined = twin._combine(repeat(example, count), **options)
     if RESAMPLE_DIM in combined.dims:
         combined = combined.drop_vars(groups._dim, errors="ignore").rename({RESAMPLE_DIM: groups._dim})
     return combined
