@@ -184,6 +184,8 @@ def percentile_doy(array: xr.DataArray, window: int, per: Any, alpha: float, bet
         raise ValueError(f"alpha and beta must be one of {[*_METHODS]} (got {alpha} and {beta})")
     if "time" not in array.dims:
         raise ValueError(f"time must be a dimension, and is not in {array.dims}: rename that of time")
+    if not array.sizes["time"]:
+        raise ValueError("time has no elements, so there are no percentiles: select some, with sel(time=...)")
     time = array["time"].dt
     days = time.dayofyear.values
     if len(np.unique([time.year.values, days], axis=1).T) < len(days):

@@ -317,5 +317,7 @@ def test_arguments_of_percentiles_of_days():
         array.gpusort.percentile_doy(4)
     with pytest.raises(ValueError, match="time must be a dimension"):
         array.isel(time=0).gpusort.percentile_doy()
+    with pytest.raises(ValueError, match="time has no elements"):
+        array.isel(time=slice(0)).gpusort.percentile_doy()
     with pytest.raises(ValueError, match="at most one element a day"):
         array.assign_coords(time=pd.date_range("2020-01-01", periods=30, freq="6h")).gpusort.percentile_doy()
