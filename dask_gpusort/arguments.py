@@ -176,8 +176,12 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
         refuse_masked(by, "by")
         by = by.get() if library_of(by) == "cupy" else np.asarray(by)
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim, "axis")
+    if not axes:
+        raise ValueError(f"by has a label for each element along the axis, and axis={axis} is none: give an axis")
     sizes = tuple(array.shape[dim] for dim in axes)
     lazy = is_dask_collection(by)
+    if not lazy and any(map(math.isnan, sizes)):
+        raise ValueError("a has chunks of unknown sizes, and by is in memory: call a.compute_chunk_sizes() first")
     if by.ndim != len(axes) or any(
         one != size and not (lazy and (math.isnan(one) or math.isnan(size)))
         for one, size in zip(by.shape, sizes, strict=True)
@@ -217,7 +221,7 @@ def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
         raise ValueError("groups has missing labels, whose elements are in no group: leave them out")
     if len(np.unique(found)) < len(found):
         raise ValueError("groups has a label twice: give each label once, as numpy.unique does")
-    return found if found.size else found.astype(labels)
+    return found.astype(labels) if not found.size or labels.kind == "T" else found
 
 
 def refuse_with_groups(**options: bool) -> None:

@@ -73,7 +73,7 @@ def register(*names: str) -> Registration:
 
     Parameters
     ----------
-    *names : {"numpy", "array_api_compat", "scipy", "xarray"}
+    *names : {"numpy", "array_api_compat", "scipy", "flox"}
         What is reached; all of it without names. A library that is imported later is reached then.
 
         - ``"numpy"``: NumPy's functions of Dask arrays, and the functions of `dask.array` and of the package
@@ -84,7 +84,7 @@ def register(*names: str) -> Registration:
         - ``"scipy"``: rank tests, `rankdata`, `quantile` and the like of `scipy.stats`, and ``"array_api_compat"``,
           which they need. SciPy takes Dask arrays only if ``SCIPY_ARRAY_API=1`` is in the environment before its
           import; without it nothing of SciPy is replaced, nor in versions before 1.17.
-        - ``"xarray"``: `median` and `quantile` of xarray's ``groupby``, ``groupby_bins`` and ``resample``, for Dask
+        - ``"flox"``: `median` and `quantile` of xarray's ``groupby``, ``groupby_bins`` and ``resample``, for Dask
           arrays whose groups are in any chunks.
 
     Returns

@@ -232,7 +232,7 @@ def _for_array_api(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacem
         yield module, name, function
 
 
-def _for_xarray(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
+def _for_groups(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
     for name in ("DataArrayGroupBy", "DatasetGroupBy", "DataArrayResample", "DatasetResample"):
         if owner := vars(module).get(name):
             yield owner, "median", _median_of_groups(owner.median, is_wanted)
@@ -270,5 +270,5 @@ TARGETS = {
         _for_scipy,
         ("array_api_compat",),
     ),
-    "xarray": Target(("xarray.core.groupby", "xarray.core.resample"), _for_xarray),
+    "flox": Target(("xarray.core.groupby", "xarray.core.resample"), _for_groups),
 }

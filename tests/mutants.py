@@ -194,6 +194,17 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "api/test_partition.py": {
         "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
     },
+    "grouped": {
+        "groups: neighbours behind": ("np.arange(-(window // 2), window // 2 + 1)", "np.arange(0, window // 2 + 1)"),
+        "groups: keys in earlier chunks": ("for each, edge, same in rows if each < number", "for _, edge, same in []"),
+        "groups: several axes in their order": ("by.transpose(np.argsort(axes).tolist())", "by.transpose()"),
+    },
+    "api/test_groups.py": {
+        "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
+        "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
+        "groups: labels of another length": ("if groups.length != block.shape[axis]:", "if False:"),
+        "groups: unlike integers": ("codes = codes[(groups >= bounds.min) & (groups <= bounds.max)]", "pass"),
+    },
     "api/test_weights.py": {
         "weights: none in front": ("shares[shares == 0] = -1", "pass"),
     },

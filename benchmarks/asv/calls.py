@@ -45,6 +45,10 @@ CALLS: dict[str, Call] = {
     "quantile/long-lanes": (partial(dask_gpusort.quantile, q=FIVE, strategy="samples"), one),
     "quantile/short-lanes-in-whole-rows": (median, lambda source: [source.rows(1)]),
     "quantile/short-lanes-in-several-chunks": (median, lambda source: [source.rows(4)]),
+    "quantile/groups": (
+        partial(dask_gpusort.quantile, q=0.9, axis=0, by=np.arange(LANE) % 12, window=5),
+        lambda source: [source.rows(4).T],
+    ),
     "topk": (partial(dask_gpusort.topk, k=MOST), one),
     "argtopk": (partial(dask_gpusort.argtopk, k=MOST), one),
     "partition": (partial(dask_gpusort.partition, kth=5), one),

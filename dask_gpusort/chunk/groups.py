@@ -5,8 +5,10 @@ Labels say to which group an element belongs. Codes number the groups from 0, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..table import Statistic
 from . import library_of, ops_for
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
-_GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
+_GATHERED_BYTES = {"numpy": 8 << 20, "cupy": 1 << 28}
 #: Integers in a range of at most so many times their number, or of so many, are numbered by a table, in place of a
 #: search or a sort.
 _TABLE_SHARE, _TABLE_ENTRIES = 2, 1 << 16
@@ -27,6 +29,7 @@ class Groups:
 
     positions: np.ndarray  # of group g from ``starts[g]`` to ``starts[g + 1]``
     starts: np.ndarray
+    length: int  # of the axis
 
     @classmethod
     def of_codes(cls, codes: np.ndarray, count: int, window: int = 1) -> Groups:
@@ -36,12 +39,12 @@ class Groups:
         members = centres[:, None] + np.arange(-(window // 2), window // 2 + 1)
         inside = (members >= 0) & (members < len(codes))
         sizes = np.bincount(codes[centres], inside.sum(axis=1), minlength=count)
-        return cls(members[inside], _starts(sizes))
+        return cls(members[inside], _starts(sizes), len(codes))
 
     @classmethod
     def in_a_row(cls, sizes: np.ndarray) -> Groups:
         """Give the groups of elements that are sorted by their groups."""
-        return cls(np.arange(sizes.sum()), _starts(sizes))
+        return cls(np.arange(sizes.sum()), _starts(sizes), int(sizes.sum()))
 
     def alike(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Numbers of the groups of one size, and their positions, shape (groups, size), for each size."""
@@ -57,24 +60,38 @@ def _starts(sizes: np.ndarray) -> np.ndarray:
 
 def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, dtype: np.dtype[Any]) -> Any:
     """Find the statistic of each group of each lane of a chunk; the groups take the place of the axis."""
-    ops, library = ops_for(block), library_of(block)
+    ops, most = ops_for(block), _GATHERED_BYTES[library_of(block)]
     count = len(groups.starts) - 1
     found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
-    place = (slice(None),) * (len(statistic.shape) + axis)
+    leading = (slice(None),) * len(statistic.shape)
     row = max(block.size // max(block.shape[axis], 1) * block.dtype.itemsize, 1)
     for numbers, positions in groups.alike():
         size = positions.shape[1]
-        if size == 0:
-            found[(*place, ops.from_host(numbers))] = missing_of(dtype)
-            continue
-        step = max(_GATHERED_BYTES[library] // (row * size), 1)
-        for start in range(0, len(numbers), step):
-            part = positions[start : start + step]
-            members = ops.take(block, ops.from_host(part.reshape(-1)), axis)
-            rows = members.reshape(_replaced(block.shape, axis, *part.shape))
-            own = ops.reduce_lanes(rows, statistic, (axis + 1,))
-            found[(*place, ops.from_host(numbers[start : start + step]))] = own
+        step = max(most // (row * max(size, 1)), 1)
+        for start, lanes in product(range(0, len(numbers), step), _divided(block.shape, axis, row * size / most)):
+            own = ops.from_host(numbers[start : start + step])
+            target = (*leading, *lanes[:axis], own, *lanes[axis + 1 :])
+            if size == 0:
+                found[target] = missing_of(dtype)
+                continue
+            # Members of a group are not neighbours: lanes along a first axis are then columns, as GPUs read them.
+            part, members = block[lanes], positions[start : start + step].T
+            rows = ops.take(part, ops.from_host(members.reshape(-1)), axis)
+            rows = rows.reshape(_replaced(part.shape, axis, *members.shape))
+            found[target] = ops.reduce_lanes(rows, statistic, (axis,))
     return found
+
+
+def _divided(shape: Sequence[int], axis: int, parts: float) -> list[tuple[slice, ...]]:
+    """Slices that divide an array into about so many parts, along its longest dimension but an axis."""
+    sizes = [1 if dim == axis else size for dim, size in enumerate(shape)]
+    longest = int(np.argmax(sizes))
+    step = math.ceil(sizes[longest] / max(parts, 1)) or 1
+    whole = (slice(None),) * len(shape)
+    if longest == axis or step >= sizes[longest]:
+        return [whole]
+    starts = range(0, sizes[longest], step)
+    return [(*whole[:longest], slice(start, start + step), *whole[longest + 1 :]) for start in starts]
 
 
 def _replaced(shape: Sequence[int], axis: int, *sizes: int) -> tuple[int, ...]:
@@ -88,8 +105,10 @@ def missing_of(dtype: np.dtype[Any]) -> Any:
 
 def are_missing(labels: Any) -> Any:
     """Tell which labels are NaN, NaT or None."""
-    if labels.dtype.kind not in "fcmMO":
+    if labels.dtype.kind not in "fcmMOT":
         return np.zeros_like(labels, dtype=bool)
+    if labels.dtype.kind == "T":
+        labels = labels.astype(object)  # strings of which none equals, or differs from, a missing one
     return (labels != labels) | (labels == None) if labels.dtype.kind == "O" else labels != labels  # noqa: E711
 
 
@@ -98,42 +117,61 @@ def code_dtype(count: int) -> np.dtype[Any]:
     return np.min_scalar_type(-count - 1)
 
 
-def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, int]:
-    """Codes of labels, and the number of groups: those that are given, or the distinct labels in sorted order."""
+def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of labels, and how many each group has: those that are given, or the distinct labels in sorted order."""
+    missing = are_missing(labels)
+    if missing.any():
+        known, sizes = number_labels(labels[~missing], groups)
+        codes = np.full(labels.shape, -1, known.dtype)
+        codes[~missing] = known
+        return codes, sizes
     if labels.dtype.kind == "b":
         labels = labels.view(np.uint8)
-    if groups is None:
-        groups = _distinct_integers(labels) if labels.dtype.kind in "iu" else np.unique(labels[~are_missing(labels)])
+    if labels.dtype.kind in "iu" and (groups is None or groups.dtype.kind in "iu"):
+        numbered = _by_table(labels, labels if groups is None else groups, groups is None)
+        if numbered is not None:
+            return numbered
+    groups = np.unique(labels) if groups is None else groups
     codes = np.arange(len(groups), dtype=code_dtype(len(groups)))
-    if not labels.size or not len(groups):
-        return np.full(labels.shape, -1, codes.dtype), len(groups)
-    if labels.dtype.kind == groups.dtype.kind and labels.dtype.kind in "iu":
-        least, most = groups.min(), groups.max()
-        if (span := int(most) - int(least) + 1) <= max(_TABLE_SHARE * len(groups), _TABLE_ENTRIES):
-            table = np.full(span + 1, -1, codes.dtype)
-            table[_offsets(groups, least)] = codes
-            places = _offsets(labels, least)
-            if labels.min() < least or labels.max() > most:
-                places = np.where((labels >= least) & (labels <= most), places, span)
-            return table[places], len(groups)
-    order = np.argsort(groups, kind="stable").astype(codes.dtype)
-    found = order[np.searchsorted(groups[order], labels).clip(max=len(groups) - 1)]
-    return np.where(groups[found] == labels, found, -1), len(groups)
+    wanted = codes
+    if labels.dtype.kind in "iu" and groups.dtype.kind in "iu":
+        # A search would compare int64 and uint64 as floats.
+        bounds = np.iinfo(labels.dtype)
+        wanted, groups = codes[(groups >= bounds.min) & (groups <= bounds.max)], groups.astype(labels.dtype)
+    order = wanted[np.argsort(groups[wanted], kind="stable")]
+    if not labels.size or not len(order):
+        return np.full(labels.shape, -1, codes.dtype), np.zeros(len(groups), np.int64)
+    found = order[np.searchsorted(groups[order], labels).clip(max=len(order) - 1)]
+    codes = np.where(groups[found] == labels, found, -1)
+    return codes, sizes_of(codes, len(groups))
 
 
-def _distinct_integers(labels: np.ndarray) -> np.ndarray:
-    """The distinct elements of integers in sorted order."""
-    if labels.size:
-        least = labels.min()
-        if (span := int(labels.max()) - int(least) + 1) <= _TABLE_SHARE * labels.size:
-            occurs = np.bincount(_offsets(labels, least).ravel(), minlength=span) > 0
-            return np.flatnonzero(occurs).astype(labels.dtype) + least
-    return np.unique(labels)
+def sizes_of(codes: np.ndarray, count: int) -> np.ndarray:
+    """How many of some codes each group has."""
+    return np.bincount(codes.ravel() + np.int64(1), minlength=count + 1)[1:]
+
+
+def _by_table(labels: np.ndarray, ends: np.ndarray, distinct: bool) -> tuple[np.ndarray, np.ndarray] | None:
+    """Codes of integers, and how many each group has, if the range of `ends` is small; these or all are the groups."""
+    if not ends.size or not labels.size:
+        return None
+    least, most = ends.min(), ends.max()
+    if (span := int(most) - int(least) + 1) > max(_TABLE_SHARE * ends.size, _TABLE_ENTRIES):
+        return None
+    offsets = _offsets(labels, least)
+    if not distinct and (int(labels.min()) < least or int(labels.max()) > most):
+        offsets = np.where((labels >= least) & (labels <= most), offsets, span)
+    counts = np.bincount(offsets.ravel(), minlength=span)
+    entries = np.flatnonzero(counts) if distinct else _offsets(ends, least)
+    table = np.full(span + 1, -1, code_dtype(len(entries)))
+    table[entries] = np.arange(len(entries))
+    return table[offsets], counts[entries]
 
 
 def _offsets(labels: np.ndarray, least: Any) -> np.ndarray:
     """Differences of integers and one that is not larger; all fit int64, which uint64 wraps to."""
-    return labels.astype(np.int64, copy=False) - least.astype(np.int64)
+    wrapped = labels.astype(np.int64, copy=False)
+    return wrapped - least.astype(np.int64) if least else wrapped
 
 
 class Edge(NamedTuple):
@@ -200,9 +238,9 @@ def pick_groups(
         nans[at] = sum(int(edge.nans[same].sum()) for _, edge, same in rows)
         before[at] = sum(int(edge.sizes[same].sum()) for each, edge, same in rows if each < number)
     counts = sizes - nans * statistic.skip_nan
-    places = statistic.ranks(counts) - before
-    found = (places >= 0) & (places < own.sizes)
-    at_ranks = ops.take(keys, own.starts + np.where(found, places, 0), 0) if len(labels) else found.astype(keys.dtype)
+    ranks = statistic.ranks(counts) - before
+    found = (ranks >= 0) & (ranks < own.sizes)
+    at_ranks = ops.take(keys, own.starts + np.where(found, ranks, 0), 0) if len(labels) else found.astype(keys.dtype)
     return Picked(own.labels, at_ranks, found, counts, nans, not len(before) or not int(before[0]))
 
 
@@ -220,6 +258,7 @@ def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtyp
     begun = slice(int(not own.begins), None)
     labels, keys, counts, nans = (column[..., begun] for column in (own.labels, own.keys, own.counts, own.nans))
     if len(labels):
+        keys = keys.copy()
         for head in (head for head in heads if len(head.labels)):
             if head.begins or not bool(head.labels[0] == labels[-1]):
                 break
@@ -228,7 +267,7 @@ def join_picked(own: Picked, heads: Sequence[Picked], statistic: Statistic, dtyp
     return labels, result.astype(dtype, copy=False).reshape((*statistic.shape, len(labels)))
 
 
-def place_groups(parts: Sequence[tuple[Any, Any]], count: int, dtype: np.dtype[Any]) -> Any:
+def gather_groups(parts: Sequence[tuple[Any, Any]], count: int, dtype: np.dtype[Any]) -> Any:
     """The statistics of all groups, shape (*statistic.shape, count), from those of some codes."""
     first = parts[0][1]
     found = np.full_like(first, missing_of(dtype) if dtype.kind in "fcmM" else 0, shape=(*first.shape[:-1], count))

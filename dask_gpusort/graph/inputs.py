@@ -259,17 +259,16 @@ def companion(keys: Any, value: Any, number: int) -> Any:
     return rechunk(value, {**wanted, **whole}) if wanted or whole else value
 
 
-def same_chunks(template: Any, array: Any, name: str, of_template: str) -> Any:
-    """Give an array of the template's shape in the template's chunks; both have names, for error messages."""
-    if not _sizes_match(array.shape, template.shape):
+def same_chunks(chunks: tuple[tuple[Any, ...], ...], array: Any, name: str, template: str) -> Any:
+    """Give an array in the chunks of another one of the same shape; both have names, for error messages."""
+    shape = tuple(map(sum, chunks))
+    if not _sizes_match(array.shape, shape):
+        raise ValueError(f"all keys need to be the same shape: {name} has shape {array.shape}, {template} {shape}")
+    if not any(map(math.isnan, (*array.shape, *shape))):
+        return array if array.chunks == chunks else rechunk(array, chunks)
+    if array.numblocks != tuple(map(len, chunks)):
         raise ValueError(
-            f"all keys need to be the same shape: {name} has shape {array.shape}, {of_template} {template.shape}"
-        )
-    if not any(map(math.isnan, (*array.shape, *template.shape))):
-        return array if array.chunks == template.chunks else rechunk(array, template.chunks)
-    if array.numblocks != template.numblocks:
-        raise ValueError(
-            f"{name} and {of_template}, of unknown chunk sizes, have different numbers of chunks: "
+            f"{name} and {template}, of unknown chunk sizes, have different numbers of chunks: "
             "call compute_chunk_sizes()"
         )
     return array

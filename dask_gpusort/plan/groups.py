@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from .memory import LANE_COPIES
 from .plan import Plan
-from .select import LANES_BYTES, LANES_IN_MEMORY, Lanes, choose_strategy
+from .select import Lanes, choose_strategy, most_lanes_bytes
 from .sets import describe_sort
 from .terms import Workers, format_chunks, format_lines, format_number, format_size, format_tasks
 
@@ -44,13 +43,12 @@ def make_group_plan(
     """Plan statistics of groups, of which the largest has so many elements, nan if unknown."""
     if asked is not None:
         strategy = asked
-    elif lanes.chunks > 1 and choose_strategy(lanes) == "samples":
+    elif choose_strategy(lanes) == "samples":
         strategy = "sort"
     else:
         strategy = "blocks" if lanes.chunks == 1 else "rechunk"
     whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
-    most = min(LANES_BYTES, (workers.memory or math.inf) / LANES_IN_MEMORY)
-    return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most)
+    return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most_lanes_bytes(lanes, workers))
 
 
 def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> str:

@@ -26,8 +26,9 @@ MOST_LANES = 64
 #: 0.42 with 128, and 0.52 with 8 (EPYC); a quarter of the memory is enough, and more threads have work.
 LANES_BYTES = 32 << 20
 #: The most such chunks that the memory of a thread would hold. Workers of 512 MiB, which take 200 without any array,
-#: peaked at 400 MiB with chunks of 16 MiB, paused at 430 MiB with 32, and were killed with 128.
-LANES_IN_MEMORY = 32
+#: peaked at 400 MiB with chunks of 16 MiB, paused at 430 MiB with 32, and were killed with 128. With (14600, 400, 400)
+#: float32 from Zarr, workers of 1 GiB peaked at 610 to 760 MiB with 16, and were paused or killed with 32.
+LANES_IN_MEMORY = 64
 #: Most bytes of the keys, and of the samples, that one task fetches, and the share of a thread's memory that they may
 #: take. More keys are searched in another round, which does not read the source.
 FETCHED_BYTES, FETCHED_SHARE = 32 << 20, 1 / 16
@@ -142,6 +143,12 @@ def fits_held(lanes: Lanes, workers: Workers, memory: int | None, share: float) 
     return limit is None or lanes.bytes <= share * limit
 
 
+def most_lanes_bytes(lanes: Lanes, workers: Workers) -> float:
+    """Most bytes of a chunk of whole lanes made of several chunks: on a GPU a share of its memory."""
+    share = (workers.memory or math.inf) / LANES_IN_MEMORY
+    return share if workers.devices else min(LANES_BYTES, lanes.limit, share)
+
+
 def make_select_plan(
     lanes: Lanes, quantiles: int, workers: Workers, held: bool, strategy: Strategy | None = None
 ) -> SelectPlan:
@@ -153,8 +160,7 @@ def make_select_plan(
     if strategy == "join" or (strategy is None and fits_join(lanes, workers, held)):
         return SelectPlan("join", lanes, threads=workers.threads, searches=choose_strategy(lanes) == "samples")
     if chosen != "samples":
-        most = min(LANES_BYTES, (workers.memory or math.inf) / LANES_IN_MEMORY)
-        return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most)
+        return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most_lanes_bytes(lanes, workers))
     keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
     in_chunk = 1 if math.isnan(lanes.in_chunk) else max(lanes.in_chunk, 1)
     quantiles = max(quantiles, 1)

@@ -34,6 +34,13 @@ CALLS = {
     ),
     "median": (lambda a: (dask_gpusort.median(a),), lambda a: (np.median(a),)),
     "quantile": (lambda a: (dask_gpusort.quantile(a, [0.2, 0.7]),), lambda a: (np.quantile(a, [0.2, 0.7]),)),
+    "groups": (
+        lambda a: (dask_gpusort.quantile(a, 0.2, by=a % 3), dask_gpusort.median(a, by=a % 3, strategy="sort")),
+        lambda a: tuple(
+            np.array([function(a[a % 3 == group]) for group in range(3)])
+            for function in (lambda own: np.quantile(own, 0.2), np.median)
+        ),
+    ),
     "unique": (
         lambda a: dask_gpusort.unique(a, return_index=True, return_counts=True),
         lambda a: np.unique(a, return_index=True, return_counts=True),

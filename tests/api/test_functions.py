@@ -23,7 +23,7 @@ import pytest
 from dask.callbacks import Callback
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from support import oracle
+from support import grouped, oracle
 from support import positions as at
 from support import strategies as ours
 from support.oracle import assert_same_values
@@ -511,6 +511,11 @@ def same_scalars(got: Any, wanted: Any) -> None:
     assert_same_values(np.asarray(got), wanted)
 
 
+def same_but_for_byte_order(got: Any, wanted: Any) -> None:
+    """Elements that NumPy takes one by one have the native byte order."""
+    assert_same_values(*(np.asarray(one, one.dtype.newbyteorder("=")) for one in (got, wanted)))
+
+
 def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     shape = tuple(max(size, 1) for size in shape)
     array = make(draw, shape, ["?", "i1", "u8", "i8", "f2", "f4", "f8", ">f4", "M8[D]", "m8[s]"])
@@ -527,11 +532,44 @@ def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     def call(x: Any, w: Any) -> Any:
         return getattr(dask_gpusort, name)(x, q, axis, weights=w, strategy=strategy, **options)
 
-    def same(got: Any, wanted: Any) -> None:
-        # Elements that NumPy takes one by one have the native byte order.
-        assert_same_values(*(np.asarray(one, one.dtype.newbyteorder("=")) for one in (got, wanted)))
+    wanted = quantiles_of_weights(name, array, q, axis, weights, **options)
+    return Case([array, weights], call, [wanted], None, same_but_for_byte_order)
 
-    return Case([array, weights], call, [quantiles_of_weights(name, array, q, axis, weights, **options)], None, same)
+
+def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, name, arguments, options = draw(grouped.keys_of(shape))
+    axis = axes_of(draw, shape)
+    axes = tuple(range(len(shape))) if axis is None else tuple(one % len(shape) for one in np.atleast_1d(axis))
+    labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
+    window = draw(st.sampled_from([None, 1, 3, 5, 301])) if len(axes) == 1 else None
+    # Of strings and objects there is no NaN, which is the result of a group that may be empty.
+    lazy, has_nan = draw(st.booleans()), array.dtype.kind not in "UO"
+    wanted = draw(grouped.groups_of(labels, absent=has_nan)) if has_nan or not lazy else None
+    result, empty = grouped.expected(
+        lambda lanes: getattr(np, name)(lanes, *arguments, axis=0, **options),
+        array,
+        axes,
+        labels,
+        wanted,
+        window or 1,
+    )
+    assume(has_nan or not empty)
+    # With query planning, Dask computes no chunks of unknown sizes.
+    assume(not (lazy and wanted is None and da.array_expr_enabled()))
+    if lazy and wanted is not None and result.dtype.kind in "biu":
+        result = result.astype(np.float64)
+    strategy = draw(
+        st.sampled_from(("auto", "rechunk", "sort") if array.dtype.kind not in "UO" else ("auto", "rechunk"))
+    )
+    # The sort of labels that are objects compares all of them.
+    assume(labels.dtype.kind != "O" or not lazy or wanted is not None or strategy == "rechunk" or None not in labels)
+
+    def call(x: Any, by: Any = labels) -> Any:
+        return getattr(dask_gpusort, name)(
+            x, *arguments, axis, by=by, groups=wanted, window=window, strategy=strategy, **options
+        )
+
+    return Case([array, labels] if lazy else [array], call, [result], None, same_but_for_byte_order)
 
 
 def shuffle(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -579,6 +617,7 @@ FUNCTIONS = {
     "is_sorted": Function(is_sorted),
     "quantile": Function(quantile, unknown=False),
     "weighted quantile": Function(weighted_quantile, unknown=False),
+    "grouped quantile": Function(grouped_quantile, unknown=False),
 }
 
 

@@ -161,6 +161,16 @@ WRONG = {
         Wrong(da.ones(5), ValueError, r"weights.*\(got shape \(5,\)"),
         Wrong(["a"] * 4, TypeError, "weights must be real numbers, not <U1"),
     ],
+    "by": [
+        Wrong([1, 2], ValueError, r"by of shape \(2,\) does not fit a of shape \(4, 3\).*give labels of shape"),
+        Wrong("month", ValueError, r"by of shape \(\) does not fit"),
+        Wrong(pd.Series([1] * 4), TypeError, r"by must be an array, not Series of pandas: give a.to_numpy\(\)"),
+        Wrong(np.ma.masked_equal(np.ones((4, 3)), 2), TypeError, "by is masked.*fill them first"),
+    ],
+    **{
+        name: [Wrong(w, TypeError, f"{name} is of labels, and there are none: give by=") for w in (3, [1], "a")]
+        for name in ("groups", "window")
+    },
     **{
         side: [Wrong(w, TypeError, f"{side} must be a real number.*, not") for w in ("2", 1j, [1], da.ones(()))]
         for side in ("left", "right")

@@ -265,7 +265,7 @@ def test_unregister_restores_the_classes():
     groups, resample = xr.core.groupby, xr.core.resample
     classes = [groups.DataArrayGroupBy, groups.DatasetGroupBy, resample.DataArrayResample, resample.DatasetResample]
     before = [dict(vars(each)) for each in classes]
-    with dask_gpusort.register("xarray"):
+    with dask_gpusort.register("flox"):
         replaced = {each.name for each in dask_gpusort.registered()}
     names = [f"{each.__module__}.{each.__name__}.{name}" for each in classes for name in ("median", "quantile")]
     assert replaced == set(names)

@@ -63,6 +63,12 @@ def quantile():
     return dask_gpusort.quantile(source(FLOATS), q, strategy="samples"), np.quantile(FLOATS, q)
 
 
+def quantile_of_groups():
+    labels = AT // 1500
+    found = dask_gpusort.quantile(source(FLOATS), 0.3, by=source(labels), strategy="sort")
+    return found, np.array([np.quantile(FLOATS[labels == group], 0.3) for group in np.unique(labels)])
+
+
 def rank():
     return dask_gpusort.rank(source(ARRAY)), scipy_stats.rankdata(ARRAY)
 
@@ -110,6 +116,8 @@ def sortby():
 #: By function and exchange, the stages at which a worker is lost.
 STAGES = {
     (rank, "runs"): "unique-local sort-local sort-list unique-scan unique-number output",
+    (quantile_of_groups, "runs"): "sort-merge group-edge group-edges group-pick group-heads output",
+    (quantile_of_groups, "tasks"): "group-pick output",
     (rank, "tasks"): "unique-local sort-scatter unique-scan unique-number output",
     (unique, "runs"): "unique-local sort-list sort-merge unique-edges unique-number output",
     (unique, "tasks"): "unique-local sort-merge unique-number output",
@@ -147,6 +155,7 @@ KILLED = {
     (merge_sort, "gather"): "sort-scatter sort-merge",
     (quantile, "auto"): "select-extract",
     (quantile, "not held"): "select-extract",
+    (quantile_of_groups, "auto"): "group-pick",
 }
 #: Those of the default run, while chunks are exchanged. Workers that are lost are in the same process, and faster.
 KILLED_FIRST = [
@@ -160,6 +169,8 @@ KILLED_FIRST = [
 ]
 #: Stages of one task, or of one for each worker. Of others, the worker of the second task is lost.
 SINGLE = {
+    "group-edges",
+    "group-heads",
     "sort-list",
     "sort-gang",
     "sort-joined",

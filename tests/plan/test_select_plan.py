@@ -59,7 +59,7 @@ def test_projected_bytes():
     # The source, or a chunk for each thread.
     assert held.projected_bytes - again.projected_bytes == LONG.bytes - 2 * LONG.bytes / 100
     assert math.isnan(make_select_plan(replace(LONG, keys=math.nan), 5, Workers(2), True).projected_bytes)
-    rows = make_select_plan(CUBE, 1, Workers(2, 512 * MIB), True)
+    rows = make_select_plan(CUBE, 1, Workers(2, 1024 * MIB), True)
     assert rows.lanes_bytes == 16 * MIB < LANES_BYTES
     assert rows.projected_bytes == 2 * 2.5 * 16 * MIB
 

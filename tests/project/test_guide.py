@@ -21,7 +21,7 @@ GUIDE = ROOT / "docs" / "guide"
 GRAPH = ROOT / "dask_gpusort" / "graph"
 #: How sources give names to tasks: stages, perhaps with a number, and names of layers of blocks.
 NAMED, TOKEN = (
-    re.compile(r'"((?:sort|top|unique|take|put|select|search|rank|reduce)-[a-z]+)'),
+    re.compile(r'"((?:sort|top|unique|take|put|select|search|rank|reduce|group)-[a-z]+)'),
     re.compile(r'token="([a-z-]+)"'),
 )
 #: A layer of a graph, and a message to a worker.

@@ -53,7 +53,7 @@ def build_interp(
     x: Any, xp: Any, fp: Any, left: complex | None = None, right: complex | None = None, period: float | None = None
 ) -> Any:
     """Interpolate between values `fp` at sorted keys `xp`, one-dimensional and in the same chunks, unless periodic."""
-    fp = same_chunks(xp, fp, "fp", "xp")
+    fp = same_chunks(xp.chunks, fp, "fp", "xp")
     if period is not None:
         x, xp, fp = _with_period(x, xp, fp, period)
     order = Order(np.dtype(np.float64), stable=True)

@@ -30,12 +30,13 @@ from ...chunk.groups import (
     Groups,
     code_dtype,
     edge_of,
+    gather_groups,
     head_of,
     join_picked,
     number_labels,
     pick_groups,
-    place_groups,
     reduce_groups,
+    sizes_of,
 )
 from ...plan import Plan
 from ...plan.groups import GroupPlan, describe_groups, make_group_plan
@@ -43,12 +44,12 @@ from ...table import Statistic
 from .._dask import List, TaskRef
 from ..collection import Output, new_arrays
 from ..explain import note
-from ..input_checks import checked_chunk, checked_lanes, only_chunk
-from ..inputs import blockwise, rechunk, same_chunks
+from ..input_checks import checked_chunk, checked_lanes, only_chunk, wrong_size
+from ..inputs import blockwise, rechunk, same_chunks, with_axes
 from ..runtime import Runtime
 from ..sort.build import build_moved
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
-from .statistics import lanes_of, one_axis, whole_lanes
+from .statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, whole_lanes
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,10 @@ class Labels:
     def of(cls, by: Any, groups: np.ndarray | None, window: int) -> Labels:
         """Number the labels; only those of a Dask array whose groups are not given wait for the computation."""
         if not is_dask_collection(by):
-            codes, count = number_labels(by, groups)
-            pairs = _shifted(codes, codes, window)
-            sizes = np.sum([np.bincount(own.ravel() + 1, minlength=count + 1)[1:] for _, own in pairs], axis=0)
+            codes, sizes = number_labels(by, groups)
+            count = len(sizes)
+            if window > 1:
+                sizes = np.sum([sizes_of(own, count) for _, own in _shifted(codes, codes, window)], axis=0)
             return cls(da.from_array(codes, chunks=-1), count, sizes, window)
         if groups is None:
             return cls(by, math.nan, None, window)
@@ -96,9 +98,11 @@ def on_host(block: Any) -> Any:
 
 def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], labels: Labels, strategy: str) -> Any:
     """Build an order statistic of the groups along some axes, which ascend: groups are in the place of the first."""
-    dtype = grouped_dtype(statistic, array.dtype, labels)
+    dtype = grouped_dtype(check_statistic(array, statistic), array.dtype, labels)
     if len(axes) > 1:
-        same = same_chunks(_of_axes(array, axes), labels.array, "by", "a along the axes")
+        if any(map(math.isnan, (*(array.shape[dim] for dim in axes), *labels.array.shape))):
+            raise ValueError("by of several axes needs known sizes: call compute_chunk_sizes() of a and of by first")
+        same = _in_chunks_of(array, axes, labels.array)
         labels = Labels(one_axis(same, tuple(range(len(axes)))), labels.count, labels.sizes)
         array = one_axis(array, axes)
         axis = array.ndim - 1
@@ -111,12 +115,13 @@ def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], label
         function = _by_groups if plan.whole_groups else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
     first = len(statistic.shape)
-    return found if axis == axes[0] else da.moveaxis(found, first + axis, first + axes[0])
+    dims = list(range(found.ndim))
+    dims.insert(first + axes[0], dims.pop(first + axis))
+    return with_axes(found, dims)
 
 
-def grouped_dtype(statistic: Statistic, dtype: np.dtype[Any], labels: Labels) -> np.dtype[Any]:
-    """The dtype of the results; numbers become float64 if a group may be empty, whose result is NaN."""
-    found = statistic.dtype_of(dtype)
+def grouped_dtype(found: np.dtype[Any], dtype: np.dtype[Any], labels: Labels) -> np.dtype[Any]:
+    """The dtype of results of keys of a dtype: numbers become float64 if a group may be empty, whose result is NaN."""
     if not labels.may_be_empty or found.kind in "fcmM":
         return found
     if found.kind not in "biu":
@@ -127,21 +132,24 @@ def grouped_dtype(statistic: Statistic, dtype: np.dtype[Any], labels: Labels) ->
     return np.dtype(np.float64)
 
 
-def _of_axes(array: Any, axes: Sequence[int]) -> Any:
-    """Some axes of an array, at the first index of the others."""
-    return array[tuple(slice(None) if dim in axes else 0 for dim in range(array.ndim))]
+def _in_chunks_of(array: Any, axes: Sequence[int], labels: Any) -> Any:
+    """The labels of some axes of an array in its chunks."""
+    return same_chunks(tuple(array.chunks[dim] for dim in axes), labels, "by", "a along the axis")
 
 
 def _planned(array: Any, statistic: Statistic, axis: int, labels: Labels, strategy: str) -> GroupPlan:
-    lanes = lanes_of(array, (axis,))
+    lanes = lanes_of(array, (axis,), statistic.objects)
     asked: Any = None if strategy == "auto" else strategy
     if asked == "blocks" and lanes.chunks > 1:
         raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
     if asked == "sort" and not lanes.searchable:
-        raise ValueError(f"strategy='sort' needs numbers or dates, not {array.dtype}: use strategy='auto'")
+        what = "q of Python objects" if statistic.objects else array.dtype
+        raise ValueError(f"strategy='sort' needs numbers or dates, not {what}: use strategy='auto'")
     largest = math.nan if labels.sizes is None else max(labels.sizes, default=0)
     workers = Runtime.of(array).workers
     plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked)
+    if plan.strategy == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
+        raise ValueError(UNKNOWN_LANES)
     note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)))
     return plan
 
@@ -150,7 +158,8 @@ def make_groups(codes: Any, count: int | None, window: int) -> Any:
     """Task: the groups of a lane, from its codes, or if their number is unknown from its labels, boxed in an array."""
     codes, boxed = on_host(only_chunk(codes)), np.empty((), object)
     if count is None:
-        codes, count = number_labels(codes)
+        codes, sizes = number_labels(codes)
+        count = len(sizes)
     boxed[...] = Groups.of_codes(codes, count, window)
     return boxed
 
@@ -165,8 +174,10 @@ def reduce_chunk(
     found: np.dtype[Any],
 ) -> Any:
     """Task: the statistic of each group of each lane of one chunk, along an axis of some length, in a dtype."""
-    block = checked_lanes(only_chunk(block), expected, {axis: length})
-    return complete(reduce_groups(block, statistic, axis, only_chunk(groups).item(), found))
+    block, groups = checked_lanes(only_chunk(block), expected, {axis: length}), only_chunk(groups).item()
+    if groups.length != block.shape[axis]:
+        raise wrong_size(f"by has {groups.length} labels for a lane", block.shape[axis])
+    return complete(reduce_groups(block, statistic, axis, groups, found))
 
 
 def _reduce_whole(
@@ -174,8 +185,7 @@ def _reduce_whole(
 ) -> Any:
     """Statistics of the groups of lanes that are made whole in their chunks."""
     lanes = whole_lanes(array, (axis,), plan.lanes_bytes)
-    codes = same_chunks(_of_axes(lanes, [axis]), labels.array, "by", "a along the axis")
-    codes = rechunk(codes, {0: -1})
+    codes = rechunk(_in_chunks_of(lanes, [axis], labels.array), {0: -1})
     groups = blockwise(
         make_groups,
         (),
@@ -246,7 +256,7 @@ def _shifted(keys: Any, labels: Any, window: int) -> Iterator[tuple[Any, Any]]:
 
 def _pairs(lane: Any, labels: Labels) -> tuple[Any, Any]:
     """Keys and labels of all pairs of an element and a group that it belongs to."""
-    own = same_chunks(lane, labels.array, "by", "a along the axis")
+    own = _in_chunks_of(lane, [0], labels.array)
     pairs = [(keys, rechunk(codes, keys.chunks)) for keys, codes in _shifted(lane, own, labels.window)]
     return pairs[0] if len(pairs) == 1 else tuple(map(da.concatenate, zip(*pairs, strict=True)))
 
@@ -257,14 +267,14 @@ def _by_groups(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[
     sizes = labels.sizes
     assert sizes is not None
     # A chunk ends where a group ends, and has less than twice as many keys as the largest group or chunk.
-    most = int(max(*keys.chunks[0], *sizes))
+    most = int(max((*keys.chunks[0], *sizes)))
     parts = np.split(sizes, np.flatnonzero(np.diff((np.cumsum(sizes) - 1).clip(0) // most)) + 1)
     chunks = [int(part.sum()) for part in parts]
     rest = len(keys) - sum(chunks)
     (moved,) = build_moved([_sortable(codes, len(sizes))], [False], [keys], ((*chunks, *[rest][: bool(rest)]),))
     groups = np.empty(len(parts), object)
     groups[:] = [Groups.in_a_row(part) for part in parts]
-    lanes, each = moved.blocks[: len(parts)], da.from_array(groups, chunks=1)
+    lanes, each = moved[: sum(chunks)] if rest else moved, da.from_array(groups, chunks=1)
     return _reduced(lanes, each, (len(statistic.shape),), statistic, 0, tuple(map(len, parts)), dtype)
 
 
@@ -332,7 +342,7 @@ class GroupPicks(ArrayRecipe):
             about = own, heads, part, self.statistic, self.dtype, self.count is None
             joined.append(tasks.put(key, join_part, *about))
         if self.count is not None:
-            tasks.put((name, *leading, 0), place_parts, List(*joined), self.count, self.dtype)
+            tasks.put((name, *leading, 0), gather_parts, List(*joined), self.count, self.dtype)
         return tasks
 
 
@@ -347,6 +357,6 @@ def join_part(own: Any, heads: Any, part: int, statistic: Statistic, dtype: np.d
     return complete(found) if unknown else (labels, complete(found))
 
 
-def place_parts(parts: Any, count: int, dtype: np.dtype[Any]) -> Any:
+def gather_parts(parts: Any, count: int, dtype: np.dtype[Any]) -> Any:
     """Task: the statistics of all groups."""
-    return complete(place_groups(parts, count, dtype))
+    return complete(gather_groups(parts, count, dtype))

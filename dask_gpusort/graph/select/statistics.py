@@ -53,16 +53,21 @@ _SEARCHABLE = "biufcmM"
 
 def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str) -> Any:
     """Build an order statistic of an array over the reduced axes, which ascend."""
-    if statistic.objects and chunk_library(array) == "cupy":
-        raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
-    statistic.check_objects(array.dtype)
-    statistic.dtype_of(array.dtype)
+    check_statistic(array, statistic)
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.strategy == "join":
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
+
+
+def check_statistic(array: Any, statistic: Statistic) -> np.dtype[Any]:
+    """Refuse a statistic that the elements of an array do not have, and give the dtype of its results."""
+    if statistic.objects and chunk_library(array) == "cupy":
+        raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
+    statistic.check_objects(array.dtype)
+    return statistic.dtype_of(array.dtype)
 
 
 def select_by_samples(
@@ -107,8 +112,7 @@ def _first_scans(selection: Selection, array: Any) -> Any:
 
 def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str) -> SelectPlan:
     """The plan of an order statistic of an array."""
-    lanes = lanes_of(array, axes)
-    lanes = replace(lanes, searchable=lanes.searchable and not statistic.objects)
+    lanes = lanes_of(array, axes, statistic.objects)
     runtime = Runtime.of(array)
     asked = None if strategy == "auto" else strategy
     if asked == "samples" and not lanes.searchable:
@@ -135,8 +139,8 @@ def is_held(array: Any, lanes: Lanes, runtime: Runtime) -> bool:
     )
 
 
-def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
-    """The lanes of an array along some axes."""
+def lanes_of(array: Any, axes: tuple[int, ...], objects: bool = False) -> Lanes:
+    """The lanes of an array along some axes, which NumPy alone reduces if `q` are Python objects."""
     kept = [dim for dim in range(array.ndim) if dim not in axes]
     library = chunk_library(array)
     return Lanes(
@@ -147,7 +151,7 @@ def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
         blocks=math.prod(array.numblocks[dim] for dim in kept),
         itemsize=max(array.dtype.itemsize, 1),
         limit=chunk_limit(array),
-        searchable=array.dtype.kind in (_SEARCHABLE if library == "numpy" else "biuf"),
+        searchable=not objects and array.dtype.kind in (_SEARCHABLE if library == "numpy" else "biuf"),
     )
 
 
@@ -200,9 +204,9 @@ def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> 
         return array
     if any(math.isnan(array.shape[axis]) for axis in divided):
         raise ValueError(UNKNOWN_LANES)
-    most = min(chunk_limit(array), max(limit, largest_chunk(array)))
+    most = max(limit, largest_chunk(array))
     # Chunks that are only joined move less than those that are divided, too.
-    joined = largest_chunk(array) * math.prod(array.shape[axis] / max(array.chunks[axis]) for axis in axes)
+    joined = largest_chunk(array) * math.prod(array.shape[axis] / max(1, *array.chunks[axis]) for axis in axes)
     chunks = dict.fromkeys(axes, -1) if joined <= JOINED_SHARE * most else None
     return rechunk(array, chunks or whole_axes(array, axes, array.dtype.itemsize, most), most)
 
@@ -326,10 +330,33 @@ def _in_chunks_of(array: Any, weights: Any) -> Any:
 def one_axis(array: Any, axes: tuple[int, ...]) -> Any:
     """The array with the reduced axes last and merged, chunk by chunk: the order in a lane has no effect."""
     kept = [dim for dim in range(array.ndim) if dim not in axes]
+    if 0 in (array.shape[axis] for axis in axes):
+        chunks = (*(array.chunks[dim] for dim in kept), (0,))
+        return da.from_array(np.empty_like(array._meta, shape=tuple(map(sum, chunks))), chunks=chunks, asarray=False)
     # Dask merges neither empty chunks nor axes of size one.
-    whole = rechunk(array, tuple(tuple(filter(None, sizes)) for sizes in array.chunks))
+    whole = rechunk(array, tuple(tuple(filter(None, sizes)) or (0,) for sizes in array.chunks))
     long = [axis for axis in axes if array.shape[axis] > 1] or axes[:1]
     moved = whole.transpose((*kept, *axes))[(..., *(slice(None) if axis in long else 0 for axis in axes))]
     if len(long) == 1:
         return moved
+    if da.array_expr_enabled():  # such arrays have no reshape
+        return _merge_last_axes(moved, len(long))
     return da.reshape_blockwise(moved, (*moved.shape[: len(kept)], math.prod(array.shape[axis] for axis in long)))
+
+
+def _merge_last_axes(array: Any, count: int) -> Any:
+    """The array with its last axes merged, chunk by chunk."""
+    if count == 1:
+        return array
+    ends, parts = np.cumsum(array.chunks[-1]), []
+    for end, size in zip(ends.tolist(), array.chunks[-1], strict=True):
+        chunks = (*array.chunks[:-2], tuple(rows * size for rows in array.chunks[-2]))
+        meta = np.empty_like(array._meta, shape=(0,) * len(chunks))
+        part = array[..., end - size : end]
+        parts.append(part.map_blocks(merge_rows, drop_axis=array.ndim - 1, chunks=chunks, dtype=array.dtype, meta=meta))
+    return _merge_last_axes(da.concatenate(parts, axis=-1), count - 1)
+
+
+def merge_rows(block: Any) -> Any:
+    """Task: a chunk whose last two axes are one."""
+    return block.reshape(*block.shape[:-2], -1)

@@ -153,7 +153,9 @@ def lexsort_keys(arrays: Sequence[Any], directions: Sequence[bool], names: Seque
     """Make the keys of `lexsort` one; the last array is most significant, and names are for error messages."""
     primary = arrays[-1]
     *of_others, of_primary = names or [*(f"key {number}" for number in range(len(arrays) - 1)), "the last key"]
-    others = [same_chunks(primary, array, name, of_primary) for name, array in zip(of_others, arrays[:-1], strict=True)]
+    others = [
+        same_chunks(primary.chunks, array, name, of_primary) for name, array in zip(of_others, arrays[:-1], strict=True)
+    ]
     if not others:
         return Keys(primary, Order(primary.dtype, directions[0], stable=True))
     return pack_keys([primary, *others[::-1]], directions[::-1])

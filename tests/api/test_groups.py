@@ -1,0 +1,264 @@
+"""Order statistics of groups: strategies, what they refuse, tasks and names. `test_functions` has their values."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import grouped
+from support import strategies as ours
+from support.sorting import check_sizes, computed, no_computation
+
+import dask_gpusort
+from dask_gpusort.chunk import groups as groups_of_chunks
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk.groups import number_labels
+
+ARRAY = np.random.default_rng(0).integers(0, 50, (60, 3, 1)).astype("f8")
+LABELS = np.random.default_rng(1).integers(0, 5, 60)
+X = da.from_array(ARRAY, chunks=(17, 2, 1))
+BY = da.from_array(LABELS, chunks=11)
+STRATEGIES = ("auto", "rechunk", "sort")
+
+
+def expected(array=ARRAY, labels=LABELS, wanted=None, window=1, function=lambda lanes: np.median(lanes, 0)):
+    return grouped.expected(function, array, (0,), labels, wanted, window)[0]
+
+
+@pytest.fixture(params=["in memory", "lazy"])
+def by(request):
+    return LABELS if request.param == "in memory" else BY
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("wanted", "window"), [(None, None), ([4, 9, 1], 3)])
+def test_sources_of_every_kind(by, wanted, window, strategy):
+    """Slices, tasks, and chunks in memory, which are not computed while the graph is built."""
+    sources = X[3:51], X.reshape(60, 3)[:, ::2], X.map_blocks(np.copy), X.persist(scheduler="synchronous"), X[::-1]
+    arrays = ARRAY[3:51], ARRAY.reshape(60, 3)[:, ::2], ARRAY, ARRAY, ARRAY[::-1]
+    for source, array in zip(sources, arrays, strict=True):
+        with no_computation():
+            labels = by[:48] if len(array) == 48 else by
+            calls = [
+                dask_gpusort.median(source, 0, by=labels, groups=wanted, window=window, strategy=strategy)
+                for _ in range(2)
+            ]
+        assert calls[0].name == calls[1].name
+        if by is LABELS or wanted:
+            check_sizes(calls[0])
+        want = expected(array, LABELS[: len(array)], None if wanted is None else np.array(wanted), window or 1)
+        for scheduler in ("synchronous", "threads"):
+            np.testing.assert_array_equal(calls[0].compute(scheduler=scheduler), want)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_on_a_cluster(on_cluster, strategy):
+    for labels in (LABELS, BY.map_blocks(np.copy)):
+        for wanted in (None, [4, 9, 1]):
+            found = dask_gpusort.median(X.map_blocks(np.copy), 0, by=labels, groups=wanted, window=3, strategy=strategy)
+            np.testing.assert_array_equal(
+                found.compute(), expected(wanted=None if wanted is None else np.array(wanted), window=3)
+            )
+
+
+def test_a_group_in_many_chunks_is_sorted_by_its_keys():
+    """Groups that are larger than a chunk may be, or whose sizes are unknown; others are whole in their chunks."""
+    array, labels = np.random.default_rng(0).permutation(3000) // 2, np.arange(3000) % 7 // 3
+    array = np.where(array < 40, np.nan, array)
+    lazy, many = da.from_array(array, chunks=100), np.arange(3000) % 70
+    calls = {}
+    for name in ("quantile", "nanquantile"):
+
+        def function(lanes, name=name):
+            return getattr(np, name)(lanes, [0.1, 0.5, 0.99], 0)
+
+        for limit in ("1kiB", "128MiB"):
+            for own in (labels, many):
+                for by_ in (own, da.from_array(own, chunks=200)):
+                    with dask.config.set({"array.chunk-size": limit}):
+                        found = getattr(dask_gpusort, name)(lazy, [0.1, 0.5, 0.99], by=by_, strategy="sort")
+                        text = dask_gpusort.explain_quantile(lazy, by=by_, strategy="sort")
+                    np.testing.assert_array_equal(computed(found), expected(array, own, function=function))
+                    calls[limit, own is labels, by_ is own] = "by their groups and keys" in text
+    assert calls == {
+        (limit, few, memory): not memory or (few and limit == "1kiB")
+        for limit in ("1kiB", "128MiB")
+        for few in (True, False)
+        for memory in (True, False)
+    }
+
+
+@pytest.mark.parametrize("strategy", ["auto", "sort"])
+@pytest.mark.parametrize("wanted", [None, [4, 9, 1]])
+def test_unknown_sizes(wanted, strategy):
+    mask = ARRAY[:, 0, 0] > 20
+    source, labels = X.rechunk({0: 11})[da.from_array(mask, chunks=11)], BY[da.from_array(mask, chunks=11)]
+    found = dask_gpusort.median(source, 0, by=labels, groups=wanted, strategy=strategy)
+    want = expected(ARRAY[mask], LABELS[mask], None if wanted is None else np.array(wanted))
+    np.testing.assert_array_equal(computed(found), want)
+    whole = da.from_array(ARRAY, chunks=(11, 3, 1))[da.from_array(mask, chunks=11)]
+    turned = dask_gpusort.median(whole, 1, by=[1, 0, 1], groups=[0, 1])
+    np.testing.assert_array_equal(computed(turned), np.stack([ARRAY[mask, 1], ARRAY[mask, ::2].mean(1)], 1))
+    for refused in ({"window": 3}, {"axis": 1, "by": [0, 1, 0]}):
+        options = {"axis": 0, "by": labels, "strategy": "sort", **refused}
+        with pytest.raises(ValueError, match="unknown sizes.*compute_chunk_sizes"):
+            dask_gpusort.median(source, **options)
+    with pytest.raises(ValueError, match="by is in memory: call a.compute_chunk_sizes"):
+        dask_gpusort.median(source, 0, by=LABELS)
+    with pytest.raises(ValueError, match="by of several axes needs known sizes"):
+        dask_gpusort.median(source, (0, 1), by=da.zeros((60, 3), chunks=(11, 3))[da.from_array(mask, chunks=11)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "labels"),
+    [((4, 0), 0, (4,)), ((0, 4), 0, (0,)), ((0, 3, 2), (2, 0), (2, 0)), ((2, 3, 0), (0, 1), (2, 3))],
+)
+@pytest.mark.parametrize("chunks", [-1, 2])
+def test_arrays_without_elements(shape, axis, labels, chunks):
+    x = da.from_array(np.empty(shape, "f4"), chunks=chunks)
+    for by_ in (np.zeros(labels, int), da.zeros(labels, dtype=int, chunks=chunks)):
+        for wanted, count in ((None, int(0 not in labels)), ([3, 0], 2)):
+            found = dask_gpusort.nanquantile(x, np.array([0.2, 0.3], "f4"), axis, by=by_, groups=wanted)
+            got = computed(found)
+            kept = np.delete(shape, axis).tolist()
+            first = min(np.atleast_1d(axis))
+            assert got.shape == (2, *kept[:first], count, *kept[first:])
+            assert got.dtype == found.dtype == np.float32
+            assert np.isnan(got).all()
+
+
+def test_groups_of_which_there_are_none():
+    for strategy in STRATEGIES:
+        for chunks in (-1, 20):
+            found = dask_gpusort.median(X.rechunk({0: chunks}), 0, by=LABELS, groups=[], strategy=strategy)
+            assert computed(found).shape == found.shape == (0, 3, 1)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([5, 1 << 62, 1, -1, 5, (1 << 62) + 1], "i8"), np.array([0, 1, 1, 0], "u1")]
+)
+def test_integers_are_compared_exactly(labels):
+    """Signed and unsigned, also where their range is too large for a table."""
+    for wanted in (
+        np.array([1 << 62, (1 << 62) + 1, 5, 1, 1 << 63], "u8"),
+        np.array([-1, 5, 1 << 62]),
+        np.array([255]),
+    ):
+        position = {label: number for number, label in enumerate(wanted.tolist())}
+        for given in (labels, labels[:0]):
+            found, sizes = number_labels(given, wanted)
+            assert sizes.tolist() == [given.tolist().count(label) for label in wanted.tolist()]
+            assert found.tolist() == [position.get(label, -1) for label in given.tolist()]
+
+
+def test_objects_of_python():
+    fractions = ours._objects([Fraction(n * 5 % 8, 2) for n in range(8)])
+    labels = np.arange(8) % 2
+    for array in (fractions, np.arange(8)):
+        found = dask_gpusort.quantile(da.from_array(array, chunks=3), [Fraction(1, 3)], by=labels)
+        assert computed(found).tolist() == [[np.quantile(array[labels == n], Fraction(1, 3)) for n in (0, 1)]]
+
+
+def test_missing_labels_of_pandas():
+    pd = pytest.importorskip("pandas")
+    x = da.from_array(np.arange(6.0), chunks=4)
+    for labels in (pd.Index(["a", "b", None] * 2), pd.to_datetime(["2020", None, "2021"] * 2)):
+        assert computed(dask_gpusort.median(x, by=labels)).shape == (2,)
+
+
+SHORT = BY.map_blocks(lambda block: block[1:], dtype=int, meta=LABELS[:0])
+REFUSED = [
+    ({"groups": [1]}, TypeError, "groups is of labels, and there are none: give by="),
+    ({"window": 3}, TypeError, "window is of labels, and there are none: give by="),
+    ({"by": LABELS[1:]}, ValueError, r"by of shape \(59,\) does not fit a of shape .*give labels of shape \(60,\)"),
+    ({"by": LABELS, "axis": (0, 1)}, ValueError, r"give labels of shape \(60, 3\)"),
+    ({"by": LABELS, "axis": ()}, ValueError, "axis=.. is none: give an axis"),
+    ({"by": LABELS, "window": 2}, ValueError, "window must be an odd positive number of elements, not 2"),
+    ({"by": LABELS, "window": -1}, ValueError, "window must be an odd positive number of elements, not -1"),
+    ({"by": LABELS, "window": 1.5}, TypeError, "window must be an odd integer, not 1.5"),
+    ({"by": ARRAY[..., 0], "axis": (0, 1), "window": 3}, ValueError, r"axis=\(0, 1\) are 2: give one axis"),
+    ({"by": LABELS, "groups": BY}, TypeError, r"groups must be in memory.*groups.compute\(\)"),
+    ({"by": LABELS, "groups": 3}, ValueError, "groups must be of one dimension, not 0"),
+    ({"by": LABELS, "groups": ["a"]}, TypeError, "groups of <U1 are never equal to labels of int64"),
+    ({"by": LABELS, "groups": [1, np.nan]}, ValueError, "groups has missing labels"),
+    ({"by": LABELS, "groups": [1, 2, 1.0]}, ValueError, "groups has a label twice"),
+    ({"by": np.ma.masked_equal(LABELS, 1)}, TypeError, "by is masked.*fill them first"),
+    ({"by": LABELS, "keepdims": True}, TypeError, "keepdims is not for groups: give by, or keepdims"),
+    ({"by": LABELS, "strategy": "blocks"}, ValueError, "strategy='blocks' needs axes that are whole"),
+    ({"by": LABELS, "strategy": "samples"}, ValueError, "strategy must be one of 'auto', 'blocks', 'rechunk', 'sort'"),
+    ({"a": X.astype("U3"), "by": LABELS, "strategy": "sort"}, ValueError, "needs numbers or dates, not <U3"),
+    ({"a": X.astype("U3"), "by": LABELS, "groups": [9]}, TypeError, "labels that do not occur, and keys of <U3"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "message"), REFUSED)
+def test_wrong_arguments_are_refused_while_the_graph_is_built(given, error, message):
+    for function in (dask_gpusort.quantile, dask_gpusort.explain_quantile):
+        options = {"a": X, "q": 0.5, "axis": 0, **given}
+        if function is dask_gpusort.explain_quantile and "keepdims" in given:
+            continue
+        if options["a"] is not X and function is dask_gpusort.quantile:
+            options["method"] = "lower"
+        elif options["a"] is not X:
+            continue
+        with no_computation(), pytest.raises(error, match=message):
+            function(**options)
+    if "weights" not in given:
+        with pytest.raises(TypeError, match="weights is not for groups"):
+            dask_gpusort.quantile(X, 0.5, 0, by=LABELS, weights=np.ones(60), method="inverted_cdf")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("wanted", [None, [4, 1]])
+def test_chunks_that_are_not_what_their_arrays_say(wanted, strategy):
+    for source, labels in ((X, SHORT), (X[:, :1].map_blocks(lambda b: b[1:], dtype="f8", meta=X._meta), BY)):
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            computed(dask_gpusort.median(source, 0, by=labels, groups=wanted, strategy=strategy))
+    wrong = BY.map_blocks(lambda block: block.astype("f4"), dtype=int, meta=LABELS[:0])
+    with pytest.raises(TypeError, match="dtype float32 where its array says int64"):
+        computed(dask_gpusort.median(X, 0, by=wrong, groups=wanted, strategy=strategy))
+
+
+def test_all_nan_groups_warn_as_numpy_does():
+    x = da.from_array(np.array([1.0, np.nan, 2.0, np.nan]), chunks=2)
+    for strategy in STRATEGIES:
+        with pytest.warns(RuntimeWarning, match="All-NaN slice encountered"):
+            assert computed(dask_gpusort.nanmedian(x, by=[0, 1, 0, 1], strategy=strategy))[0] == 1.5
+        # Of groups without elements NumPy is not asked.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            computed(dask_gpusort.nanmedian(x, by=[0, 2, 0, 2], groups=[0, 1], strategy=strategy))
+
+
+def test_a_source_is_read_once_by_few_tasks():
+    x = da.zeros((3650, 200, 200), chunks=(365, 50, 50), dtype="f4")
+    days = np.arange(3650) % 366
+    for by_ in (days, da.from_array(days, chunks=365)):
+        for wanted, window in ((None, 31), (np.arange(366), None)):
+            found = dask_gpusort.quantile(x, 0.9, 0, by=by_, groups=wanted, window=window)
+            assert len(dask.optimize(found)[0].__dask_graph__()) <= 10 * x.npartitions
+    text = dask_gpusort.explain_quantile(x, 0.9, 0, by=days, window=31)
+    for line in (
+        "lanes     40,000 of 3,650 keys, each in 10 chunks",
+        "groups    366, of 31 neighbours",
+        "rechunk: ",
+        "1 over",
+    ):
+        assert line in text
+
+
+def test_few_elements_are_gathered_at_a_time(monkeypatch):
+    taken = []
+    take = numpy_ops.take
+    monkeypatch.setattr(numpy_ops, "take", lambda *args: taken.append(take(*args)) or taken[-1])
+    monkeypatch.setitem(groups_of_chunks._GATHERED_BYTES, "numpy", 512)
+    array = da.from_array(np.arange(6000.0).reshape(10, 20, 30) % 97, chunks=(4, 20, 30))
+    found = dask_gpusort.median(array, axis=0, by=np.zeros(10), window=3).compute(scheduler="synchronous")
+    rows = np.array([at for centre in range(10) for at in range(centre - 1, centre + 2) if 0 <= at < 10])
+    np.testing.assert_array_equal(found[0], np.median(array.compute()[rows], axis=0))
+    # The longest of the other dimensions is divided, into single elements here.
+    assert [block.shape for block in taken] == [(len(rows), 20, 1)] * 30
