@@ -18,6 +18,7 @@ xr = pytest.importorskip("xarray")
 pd = pytest.importorskip("pandas")
 groupers = pytest.importorskip("xarray.groupers")
 pytest.importorskip("dask_gpusort.xarray")
+labelled_groups = pytest.importorskip("dask_gpusort.labelled_groups")
 
 pytestmark = [
     pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions"),
@@ -237,6 +238,16 @@ def test_what_is_left_to_xarray():
 def test_dates(skipna):
     dates = make_array("i8").astype("M8[D]").astype("M8[ns]").drop_vars("area")
     check(lambda x: x.groupby("kind").quantile([0.1, 0.5], skipna=skipna), dates, CHUNKS)
+    assert labelled_groups.median(chunked(dates, CHUNKS).groupby("kind"), None, skipna, None) is None  # no mean
+
+
+@pytest.mark.parametrize("dtype", ["i2", "i8"])
+def test_picked_integers(dtype):
+    """Their dtype depends on whether groups are empty."""
+    source = make_array(dtype)
+    check(lambda x: x.resample(time="7h").quantile([0.1, 1], method="lower"), source, CHUNKS)
+    check(lambda x: x.groupby("word").quantile(0.4, method="lower"), source, CHUNKS)
+    check(lambda x: x.groupby("word").quantile(0.4, ..., method="lower"), source, CHUNKS)
 
 
 def test_errors_are_those_of_xarray():
