@@ -3,6 +3,7 @@
 import contextlib
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
@@ -104,3 +105,31 @@ def test_top_k(axis, mode):
     order = np.take(np.argsort(keys, axis, kind="stable"), range(7), axis)
     found = dask_gpusort.top_k(on_device(host, (70, 90)), 7, axis=axis, mode=mode)
     check(tuple(found), (np.take_along_axis(host, order, axis), order))
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
+@pytest.mark.parametrize("labels", ["in memory", "lazy", "on the device", "with groups"])
+@pytest.mark.parametrize(("strategy", "window"), [("rechunk", 1), ("rechunk", 5), ("sort", 1), ("sort", 3)])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8"])
+def test_groups(dtype, strategy, window, labels):
+    rng = np.random.default_rng(0)
+    host = ours.make(dtype, 2400, "few").reshape(800, 3)
+    if host.dtype.kind == "f":
+        host[rng.random(host.shape) < 0.1] = np.nan
+    names = rng.integers(-3, 9, len(host))
+    by = {"in memory": names, "on the device": on_device(names, 211)}.get(labels, da.from_array(names, chunks=300))
+    options = {"window": window, "strategy": strategy, "groups": [7, -2, 99] if labels == "with groups" else None}
+    known = [label for label in (options["groups"] or np.unique(names)) if label in names]
+    for function in ("quantile", "nanquantile"):
+        found = getattr(dask_gpusort, function)(on_device(host, (300, 2)), Q, axis=0, by=by, **options)
+        result = found.compute()
+        assert isinstance(result, cupy.ndarray)
+        assert result.dtype == found.dtype
+        half = window // 2
+        members = [
+            [at + step for at in np.flatnonzero(names == name) for step in range(-half, half + 1)] for name in known
+        ]
+        rows = [host[[at for at in own if 0 <= at < len(host)]] for own in members]
+        expected = np.stack([getattr(np, function)(own, Q, axis=0) for own in rows], axis=1)
+        np.testing.assert_array_equal(result[:, : len(known)].get(), expected)
+        assert bool(cupy.isnan(result[:, len(known) :]).all())
