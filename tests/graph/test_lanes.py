@@ -80,7 +80,7 @@ def test_chunks_of_whole_lanes_respect_the_limit(data, shape, axes):
     assert largest <= max(1.25 * limit, lane)
 
 
-@pytest.mark.parametrize(("memory", "most"), [(None, 32 << 20), (8 << 30, 32 << 20), (512 << 20, 16 << 20)])
+@pytest.mark.parametrize(("memory", "most"), [(None, 32 << 20), (8 << 30, 32 << 20), (512 << 20, 8 << 20)])
 def test_chunks_of_whole_lanes_suit_the_memory_of_workers(monkeypatch, memory, most):
     monkeypatch.setattr(runtime, "workers_in_use", lambda *_: Workers(2, memory))
     x = da.zeros((100, 1 << 20), chunks=(10, 1 << 16), dtype="f4")
