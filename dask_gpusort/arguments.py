@@ -15,8 +15,7 @@ from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .array_arguments import check_library, checked_array, known_size, refuse_labels, refuse_masked
-from .chunk import library_of
-from .chunk.groups import are_missing
+from .chunk.groups import are_missing, on_host
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.sort.request import Options
@@ -174,7 +173,7 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
     else:
         refuse_labels(by, "by")
         refuse_masked(by, "by")
-        by = by.get() if library_of(by) == "cupy" else np.asarray(by)
+        by = np.asarray(on_host(by))
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim, "axis")
     if not axes:
         raise ValueError(f"by has a label for each element along the axis, and axis={axis} is none: give an axis")
@@ -209,7 +208,7 @@ def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
     if is_dask_collection(groups):
         raise TypeError("groups must be in memory, as they give the result its size: call groups.compute() first")
     refuse_labels(groups, "groups")
-    found = groups.get() if library_of(groups) == "cupy" else np.asarray(groups)
+    found = np.asarray(on_host(groups))
     if found.ndim != 1:
         raise ValueError(f"groups must be of one dimension, not {found.ndim}: give a list of labels")
     kinds = {found.dtype.kind, labels.kind}

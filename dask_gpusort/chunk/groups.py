@@ -219,10 +219,11 @@ def edge_of(labels: Any, keys: Any, count: int | None) -> Edge:
     """The first and the last group of a chunk, on the host."""
     found = Segments.of(labels, keys, count)
     ends = [0, -1][: len(found.labels)]
-    return Edge(*(_on_host(column[ends]) for column in (found.labels, found.sizes, found.nans)))
+    return Edge(*(on_host(column[ends]) for column in (found.labels, found.sizes, found.nans)))
 
 
-def _on_host(array: Any) -> np.ndarray:
+def on_host(array: Any) -> Any:
+    """An array of CuPy as one of NumPy; others as they are."""
     return array.get() if library_of(array) == "cupy" else array
 
 

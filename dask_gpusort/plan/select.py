@@ -27,7 +27,7 @@ MOST_LANES = 64
 LANES_BYTES = 32 << 20
 #: The most such chunks that the memory of a thread would hold. Workers of 512 MiB, which take 200 without any array,
 #: peaked at 400 MiB with chunks of 16 MiB, paused at 430 MiB with 32, and were killed with 128. With (14600, 400, 400)
-#: float32 from Zarr, workers of 1 GiB peaked at 610 to 760 MiB with 16, and were paused or killed with 32.
+#: float32 from Zarr, workers of 1 GiB peaked at 610 to 770 MiB with 16, and were paused or killed with 32.
 LANES_IN_MEMORY = 64
 #: Most bytes of the keys, and of the samples, that one task fetches, and the share of a thread's memory that they may
 #: take. More keys are searched in another round, which does not read the source.

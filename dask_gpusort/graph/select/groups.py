@@ -34,6 +34,7 @@ from ...chunk.groups import (
     head_of,
     join_picked,
     number_labels,
+    on_host,
     pick_groups,
     reduce_groups,
     sizes_of,
@@ -90,10 +91,6 @@ class Labels:
 def find_codes(block: Any, groups: np.ndarray, expected: np.dtype[Any]) -> Any:
     """Task: the codes of a chunk of labels."""
     return number_labels(on_host(checked_chunk(block, expected, "a chunk of the labels")), groups)[0]
-
-
-def on_host(block: Any) -> Any:
-    return block.get() if library_of(block) == "cupy" else block
 
 
 def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], labels: Labels, strategy: str) -> Any:
