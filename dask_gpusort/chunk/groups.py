@@ -12,12 +12,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ..table import Statistic
-from . import library_of, ops_for
+from . import library_of, numpy_radix, ops_for
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
-_GATHERED_BYTES = {"numpy": 8 << 20, "cupy": 1 << 28}
+_GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
 #: Integers in a range of at most so many times their number, or of so many, are numbered by a table, in place of a
 #: search or a sort.
 _TABLE_SHARE, _TABLE_ENTRIES = 2, 1 << 16
@@ -34,24 +35,26 @@ class Groups:
     @classmethod
     def of_codes(cls, codes: np.ndarray, count: int, window: int = 1) -> Groups:
         """Give the groups of codes; each element is a member of those of `window` neighbours by position, too."""
-        known = np.flatnonzero(codes >= 0)
-        centres = known[np.argsort(codes[known], kind="stable")]
+        known = np.flatnonzero(codes >= 0) if codes.min(initial=0) < 0 else None
+        own = np.ascontiguousarray(codes if known is None else codes[known])
+        centres = numpy_radix.argsort(own.view(f"u{own.itemsize}"))
+        if known is not None:
+            centres = known[centres]
+        if window == 1:
+            return cls(centres, _starts(np.bincount(own, minlength=count)), len(codes))
         members = centres[:, None] + np.arange(-(window // 2), window // 2 + 1)
         inside = (members >= 0) & (members < len(codes))
         sizes = np.bincount(codes[centres], inside.sum(axis=1), minlength=count)
         return cls(members[inside], _starts(sizes), len(codes))
-
-    @classmethod
-    def in_a_row(cls, sizes: np.ndarray) -> Groups:
-        """Give the groups of elements that are sorted by their groups."""
-        return cls(np.arange(sizes.sum()), _starts(sizes), int(sizes.sum()))
 
     def alike(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Numbers of the groups of one size, and their positions, shape (groups, size), for each size."""
         sizes = np.diff(self.starts)
         for size in np.unique(sizes):
             numbers = np.flatnonzero(sizes == size)
-            yield numbers, self.positions[self.starts[numbers, None] + np.arange(size)]
+            starts = self.starts[numbers]
+            within = sliding_window_view(self.positions, size)[starts] if size else np.empty((len(numbers), 0), int)
+            yield numbers, within
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
@@ -74,11 +77,12 @@ def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, d
             if size == 0:
                 found[target] = missing_of(dtype)
                 continue
-            # Members of a group are not neighbours: lanes along a first axis are then columns, as GPUs read them.
-            part, members = block[lanes], positions[start : start + step].T
+            # Members become neighbours along a last axis; along others lanes are columns, as GPUs read them.
+            part, members = block[lanes], positions[start : start + step]
+            members, dim = (members, axis + 1) if axis == block.ndim - 1 else (members.T, axis)
             rows = ops.take(part, ops.from_host(members.reshape(-1)), axis)
             rows = rows.reshape(_replaced(part.shape, axis, *members.shape))
-            found[target] = ops.reduce_lanes(rows, statistic, (axis,))
+            found[target] = ops.reduce_lanes(rows, statistic, (dim,))
     return found
 
 

@@ -32,7 +32,10 @@ def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise")
     positions = indices.astype(np.intp, copy=False).reshape(-1)
     if block.size == 0:  # NumPy's loop for "wrap" has no end if the axis is empty, and another one too
         positions = positions_of(positions, block.shape[axis], axis, mode)
-    found: np.ndarray = block.take(positions, axis, mode=mode)  # type: ignore[call-overload]
+    if block.flags.c_contiguous or mode != "raise":
+        found: np.ndarray = block.take(positions, axis, mode=mode)  # type: ignore[call-overload]
+    else:
+        found = block[(*(slice(None),) * axis, positions)]  # NumPy's `take` would copy the whole chunk first
     return found.reshape((*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :]))
 
 

@@ -71,6 +71,8 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if len(pieces) == 1:
         return joined
     offsets = np.cumsum([0, *map(len, pieces)])
+    if order.coded and numpy_radix.runs_follow(joined.keys, offsets):
+        return joined
     if order.coded and not joined.values:
         members = _tie_members(joined.keys, order)
         numpy_radix.merge_runs(joined.keys, offsets)

@@ -142,7 +142,7 @@ def _planned(array: Any, statistic: Statistic, axis: int, labels: Labels, strate
     if asked == "sort" and not lanes.searchable:
         what = "q of Python objects" if statistic.objects else array.dtype
         raise ValueError(f"strategy='sort' needs numbers or dates, not {what}: use strategy='auto'")
-    largest = math.nan if labels.sizes is None else max(labels.sizes, default=0)
+    largest = math.nan if labels.sizes is None else int(labels.sizes.max(initial=0))
     workers = Runtime.of(array).workers
     plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked)
     if plan.strategy == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
@@ -151,13 +151,13 @@ def _planned(array: Any, statistic: Statistic, axis: int, labels: Labels, strate
     return plan
 
 
-def make_groups(codes: Any, count: int | None, window: int) -> Any:
+def make_groups(codes: Any, count: Any, window: int) -> Any:
     """Task: the groups of a lane, from its codes, or if their number is unknown from its labels, boxed in an array."""
     codes, boxed = on_host(only_chunk(codes)), np.empty((), object)
     if count is None:
         codes, sizes = number_labels(codes)
         count = len(sizes)
-    boxed[...] = Groups.of_codes(codes, count, window)
+    boxed[...] = Groups.of_codes(codes, np.asarray(only_chunk(count)).item(), window)
     return boxed
 
 
@@ -188,7 +188,8 @@ def _reduce_whole(
         (),
         codes,
         (0,),
-        count=labels.group_count,
+        labels.group_count,
+        None,
         window=labels.window,
         token="make-groups",
         dtype=object,
@@ -259,33 +260,45 @@ def _pairs(lane: Any, labels: Labels) -> tuple[Any, Any]:
 
 
 def _by_groups(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:
-    """Sort a lane by its groups, and reduce chunks of whole groups."""
+    """Divide a lane into parts of whole groups, and reduce each part."""
     keys, codes = _pairs(lane, labels)
     sizes = labels.sizes
     assert sizes is not None
-    # A chunk ends where a group ends, and has less than twice as many keys as the largest group or chunk.
-    most = int(max((*keys.chunks[0], *sizes)))
-    parts = np.split(sizes, np.flatnonzero(np.diff((np.cumsum(sizes) - 1).clip(0) // most)) + 1)
-    chunks = [int(part.sum()) for part in parts]
-    rest = len(keys) - sum(chunks)
-    (moved,) = build_moved([_sortable(codes, len(sizes))], [False], [keys], ((*chunks, *[rest][: bool(rest)]),))
-    groups = np.empty(len(parts), object)
-    groups[:] = [Groups.in_a_row(part) for part in parts]
-    lanes, each = moved[: sum(chunks)] if rest else moved, da.from_array(groups, chunks=1)
-    return _reduced(lanes, each, (len(statistic.shape),), statistic, 0, tuple(map(len, parts)), dtype)
-
-
-def _sortable(codes: Any, count: int) -> Any:
-    """Codes of few bytes, of which those of no group are last."""
-    dtype = np.min_scalar_type(count)
-    return codes.map_blocks(
-        put_last, count=count, into=dtype, dtype=dtype, meta=np.empty_like(codes._meta, dtype=dtype)
+    # A part ends where a group ends, and has less than twice as many keys as the largest group or chunk.
+    most = max(*keys.chunks[0], sizes.max(initial=1))
+    firsts = np.append(0, np.flatnonzero(np.diff((np.cumsum(sizes) - 1).clip(0) // most)) + 1)
+    counts = np.diff(firsts, append=len(sizes))
+    numbers = np.repeat(np.arange(len(counts)), counts)
+    chunks = np.add.reduceat(sizes, firsts) if len(sizes) else np.zeros(1, np.int64)
+    parts = _looked_up(codes, np.append(numbers, len(counts)))
+    members = _looked_up(codes, np.append(np.arange(len(sizes)) - firsts[numbers], 0))
+    total, rest = int(chunks.sum()), len(keys) - int(chunks.sum())
+    moved = build_moved([parts], [False], [keys, members], ((*chunks.tolist(), *[rest][: bool(rest)]),))
+    lanes, members = (each[:total] if rest else each for each in moved)
+    groups = blockwise(
+        make_groups,
+        (0,),
+        members,
+        (0,),
+        da.from_array(counts, chunks=1),
+        (0,),
+        window=1,
+        token="make-groups",
+        dtype=object,
+        meta=np.empty((0,), object),
     )
+    return _reduced(lanes, groups, (len(statistic.shape),), statistic, 0, tuple(counts.tolist()), dtype)
 
 
-def put_last(codes: Any, count: int, into: np.dtype[Any]) -> Any:
-    """Task: codes of no group become the number of groups."""
-    return np.where(codes < 0, count, codes).astype(into)
+def _looked_up(codes: Any, table: np.ndarray) -> Any:
+    """The entries of a table, in few bytes, for codes; the last one for those of no group."""
+    table = table.astype(np.min_scalar_type(table.max()))
+    return codes.map_blocks(look_up, table=table, dtype=table.dtype, meta=np.empty_like(codes._meta, dtype=table.dtype))
+
+
+def look_up(codes: Any, table: np.ndarray) -> Any:
+    """Task: the entries of a table for codes, of which those of no group, -1, have the last entry."""
+    return table.take(codes, mode="wrap")
 
 
 def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:
@@ -293,7 +306,7 @@ def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: 
     keys, codes = _pairs(lane, labels)
     count = labels.group_count
     if count is not None:
-        codes = _sortable(codes, count)
+        codes = _looked_up(codes, np.arange(count + 1))
     if library_of(codes._meta) != library_of(keys._meta):
         like = np.empty_like(keys._meta, dtype=codes.dtype)
         codes = codes.map_blocks(ops_for(keys._meta).from_host, dtype=codes.dtype, meta=like)
