@@ -203,7 +203,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
         "groups: labels of another length": ("if groups.length != block.shape[axis]:", "if False:"),
-        "groups: unlike integers": ("codes = codes[(groups >= bounds.min) & (groups <= bounds.max)]", "pass"),
+        "groups: unlike integers": ("codes[(groups >= bounds.min) & (groups <= bounds.max)], groups", "codes, groups"),
+        "groups: divided where one ends": ("- firsts[numbers]", "- 0"),
     },
     "api/test_weights.py": {
         "weights: none in front": ("shares[shares == 0] = -1", "pass"),

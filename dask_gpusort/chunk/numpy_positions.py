@@ -35,7 +35,8 @@ def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise")
     if block.flags.c_contiguous or mode != "raise":
         found: np.ndarray = block.take(positions, axis, mode=mode)  # type: ignore[call-overload]
     else:
-        found = block[(*(slice(None),) * axis, positions)]  # NumPy's `take` would copy the whole chunk first
+        index: tuple[Any, ...] = (*(slice(None),) * axis, positions)
+        found = block[index]  # NumPy's `take` would copy the whole chunk first
     return found.reshape((*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :]))
 
 

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.codes import WIDTHS, code_arrays, shapes_of_input
 
-from dask_gpusort.chunk import numpy_radix
+from dask_gpusort.chunk import numpy_radix, numpy_sorts
 from dask_gpusort.chunk.numpy_radix import argmerge_runs, merge_runs
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.order import Order
 
 
 @st.composite
@@ -45,6 +47,17 @@ def check_merges(codes, offsets):
     assert np.array_equal(codes, before)
     merge_runs(codes, np.asarray(offsets))
     assert np.array_equal(codes, want)
+
+
+@given(run_lists(), st.booleans())
+def test_runs_with_values_are_merged_or_follow(drawn, follow):
+    codes, offsets = drawn
+    codes = np.sort(codes) if follow else codes
+    runs = [Run(codes[a:b].copy(), (np.arange(a, b),)) for a, b in pairwise(offsets)]
+    merged = numpy_sorts.merge(runs, Order(codes.dtype))
+    np.testing.assert_array_equal(merged.keys, np.sort(codes))
+    np.testing.assert_array_equal(merged.values[0], np.argsort(codes, kind="stable"))
+    assert numpy_radix.runs_follow(codes, offsets) == (np.sort(codes) == codes).all()
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)

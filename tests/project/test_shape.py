@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+import mutants
 import pytest
 
 import dask_gpusort
@@ -105,3 +106,10 @@ def test_files_of_tests_have_different_names():
     names = [path.name for path in Path(__file__).parents[1].rglob("test_*.py")]
     assert len(names) > 60
     assert sorted(names) == sorted(set(names))
+
+
+def test_each_planted_fault_has_one_line_of_code_to_change():
+    texts = [file.read_text() for file in mutants.PACKAGE.rglob("*.py")]
+    for planted in mutants.MUTANTS.values():
+        for name, (old, _) in planted.items():
+            assert sum(text.count(old) for text in texts) == 1, name
