@@ -19,6 +19,8 @@ from . import library_of, numpy_radix, ops_for
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
 _GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
+#: Kinds of dtypes that have missing labels.
+_MISSING = "fcmMOT"
 #: Integers in a range of at most so many times their number, or of so many, are numbered by a table, in place of a
 #: search or a sort.
 _TABLE_SHARE, _TABLE_ENTRIES = 2, 1 << 16
@@ -109,7 +111,7 @@ def missing_of(dtype: np.dtype[Any]) -> Any:
 
 def are_missing(labels: Any) -> Any:
     """Tell which labels are NaN, NaT or None."""
-    if labels.dtype.kind not in "fcmMOT":
+    if labels.dtype.kind not in _MISSING:
         return np.zeros_like(labels, dtype=bool)
     if labels.dtype.kind == "T":
         labels = labels.astype(object)  # strings of which none equals, or differs from, a missing one
@@ -123,8 +125,7 @@ def code_dtype(count: int) -> np.dtype[Any]:
 
 def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Codes of labels, and how many each group has: those that are given, or the distinct labels in sorted order."""
-    missing = are_missing(labels)
-    if missing.any():
+    if labels.dtype.kind in _MISSING and (missing := are_missing(labels)).any():
         known, sizes = number_labels(labels[~missing], groups)
         codes = np.full(labels.shape, -1, known.dtype)
         codes[~missing] = known
