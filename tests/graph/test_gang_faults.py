@@ -60,11 +60,19 @@ class Stop:
         self.held, self.open = threading.Event(), threading.Event()
         self.at, self.error = None, None
         sort, cut, fetch = tasks.sort_bundle, tasks.SortWork.cut, communicator.WorkerComms._fetch
-        merge = tasks.SortWork.merge
+        merge, init, secede = tasks.SortWork.merge, member.Member.__init__, distributed.secede
 
         def sort_held(arrays, numbers, *arguments):
             self.hold("sort", numbers[0])
             return sort(arrays, numbers, *arguments)
+
+        def init_held(one, spec, *arguments):
+            self.hold("enlist", spec.rank)
+            init(one, spec, *arguments)
+
+        def secede_held():
+            self.hold("secede", member.thread_state.key[1])
+            secede()
 
         def cut_held(work, start):
             self.hold("cut", work.rank)
@@ -83,6 +91,8 @@ class Stop:
             return await fetch(comms, rank)
 
         monkeypatch.setattr(tasks, "sort_bundle", sort_held)
+        monkeypatch.setattr(member.Member, "__init__", init_held)
+        monkeypatch.setattr(distributed, "secede", secede_held)
         for name, replaced in (("cut", cut_held), ("merge", merge_held)):
             monkeypatch.setattr(tasks.SortWork, name, replaced)
         monkeypatch.setattr(communicator.WorkerComms, "_fetch", fetch_held)
@@ -275,6 +285,20 @@ def test_killed_with_resources(client, stop, stage):
         futures, address = sort_up_to(client, stop, stage)
     remove(client, address)
     stop.open.set()
+    check_result(futures)
+
+
+@pytest.mark.parametrize("at", ["enlist", "secede"])
+def test_killed_as_it_leaves_its_threads(client, stop, monkeypatch, at):
+    # A worker that closes waits for its threads, for 30 s, and keeps all threads of this process from seceding.
+    monkeypatch.setitem(STAGES, "leaves its threads", (at, 1))
+    futures, address = sort_up_to(client, stop, "leaves its threads")
+    (plugin,) = (one.plugins["gpusort-gang"] for one in client.cluster.workers.values() if one.address == address)
+    remove(client, address)
+    gangs.until(lambda: plugin.closed, "a worker that closes")
+    time.sleep(0.3)  # until it would wait for its threads
+    stop.open.set()
+    distributed.wait(futures, timeout=10)
     check_result(futures)
 
 

@@ -158,7 +158,7 @@ def test_communicators_are_closed_with_the_worker(plugin):
     made = begun(plugin, "g", 1, (1, b"id"))
     told = []
     plugin.members[7] = lambda op, fields: told.append(op)
-    plugin.teardown(plugin.worker)
+    asyncio.run(plugin.teardown(plugin.worker))
     assert told == [coordinator.CANCEL]
     assert made.aborted == 1
 
@@ -168,7 +168,7 @@ def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkey
     monkeypatch.setattr(member.distributed, "secede", lambda: None)
     monkeypatch.setattr(member, "thread_state", SimpleNamespace(key="k"))
     plugin.worker.state = SimpleNamespace(tasks={"k": SimpleNamespace(run_id=7)})
-    plugin.teardown(plugin.worker)
+    asyncio.run(plugin.teardown(plugin.worker))
     with pytest.raises(member.distributed.Reschedule), member.enlist(member.GangSpec("g", 0, 2, 60), False, 0):
         pytest.fail("it would wait for ever")
     assert not plugin.members
