@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -176,11 +177,24 @@ def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkey
 
 def test_a_member_waits_until_its_worker_has_the_plugin(plugin, monkeypatch):
     plugins = {}
-    monkeypatch.setattr(_distributed, "get_worker", lambda: SimpleNamespace(plugins=plugins))
+    monkeypatch.setattr(
+        _distributed, "get_worker", lambda: SimpleNamespace(plugins=plugins, status=_distributed.Status.running)
+    )
     later = threading.Timer(0.1, plugins.update, [{worker_plugin.NAME: plugin}])
     later.start()
     assert _distributed.plugin_of_worker(worker_plugin.NAME) is plugin
     later.join()
+
+
+def test_a_member_does_not_wait_for_the_plugin_of_a_worker_that_closes(monkeypatch):
+    monkeypatch.setattr(
+        _distributed, "get_worker", lambda: SimpleNamespace(plugins={}, status=_distributed.Status.closing)
+    )
+    monkeypatch.setattr(_distributed, "INSTALL_SECONDS", 60)
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="lacks the plugin"):
+        _distributed.plugin_of_worker(worker_plugin.NAME)
+    assert time.monotonic() - begin < 30
 
 
 def test_messages_reach_their_members_alone(plugin):
