@@ -288,6 +288,20 @@ def test_killed_with_resources(client, stop, stage):
     check_result(futures)
 
 
+@pytest.mark.parametrize("event", ["killed", "paused"])
+def test_a_member_with_a_result_runs_again_elsewhere(client, stop, event):
+    # It needs another worker only when others need it again, because it has its result till then.
+    futures, address = sort_up_to(client, stop, "in memory")
+    if event == "killed":
+        client.replicate(futures[1:2], n=2)
+        remove(client, address)
+    else:
+        set_status(client, address, "paused")
+        remove(client, worker_of(client, 2))
+    stop.open.set()
+    check_result(futures)
+
+
 @pytest.mark.parametrize("at", ["enlist", "secede"])
 def test_killed_as_it_leaves_its_threads(client, stop, monkeypatch, at):
     # A worker that closes waits for its threads, for 30 s, and keeps all threads of this process from seceding.

@@ -103,11 +103,10 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """A worker is gone; its tasks have left it already."""
         self._send(self.gangs.lost(worker))
-        self.assignment.leave(worker)
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """A worker has come: members without one may run there."""
-        self.assignment.leave(None)
+        self.assignment.resume()
 
     def log_event(self, topic: Any, msg: Any) -> None:
         """A worker may have been paused, or go on, or retire."""
@@ -115,10 +114,11 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
             self.scheduler.loop.add_callback(self._look_at_worker, topic)  # when the scheduler has noted it too
 
     def _look_at_worker(self, worker: str) -> None:
-        """Members that a worker cannot run now go elsewhere, and those without a worker perhaps here."""
-        runs = worker in {one.address for one in self.scheduler.running}
-        tokens = self.assignment.leave(None if runs else worker)
-        for token in () if runs else tokens:
+        """Members in the queue of a paused worker go elsewhere later, and those without a worker perhaps here."""
+        if worker in {one.address for one in self.scheduler.running}:
+            self.assignment.resume()
+            return
+        for token in self.assignment.tokens_on(worker):
             self._look_later(token)
 
     def restart(self, scheduler: Any) -> None:
@@ -224,6 +224,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         gang = self.gangs.gangs.get(token)
         if gang is None:
             return
+        self.assignment.reassign(token)
         keys = self._keys[token]
         missing = [self.scheduler.tasks[keys[rank]] for rank in keys if rank not in gang.ready]
         if not gang.ready:
