@@ -316,6 +316,21 @@ def test_killed_as_it_leaves_its_threads(client, stop, monkeypatch, at):
     check_result(futures)
 
 
+def test_output_chunks_leave_paused_workers_for_a_new_one(stop):
+    # Dask tries tasks again on a new worker if it is one of theirs, also where the restriction is loose.
+    with in_process(2) as client:
+        stop.at = ("cut", 1)  # so that no member has finished
+        futures = futures_of(gang_sort(da.from_array(ARRAY, chunks=1000)).persist())
+        assert stop.held.wait(SECONDS)
+        pause_all(client)
+        stop.open.set()
+        gangs.wait_for_members(client, "memory", "memory")
+        assert not any(future.done() for future in futures)
+        (worker,) = client.sync(add_workers, client, 1)
+        check_result(futures)
+        client.sync(worker.close)
+
+
 async def add_workers(client, count, **options):
     settings = {"nthreads": 1, "memory_limit": 0, **options}
     return [await distributed.Worker(client.scheduler.address, **settings) for _ in range(count)]
