@@ -87,7 +87,7 @@ _OF_A_SCHEDULER = (
 )
 _OF_A_CLIENT = ("_scheduler_identity",)
 _OF_A_WORKER = (
-    *("address", "handlers", "stream_handlers", "batched_send", "state", "rpc", "loop"),
+    *("address", "status", "handlers", "stream_handlers", "batched_send", "state", "rpc", "loop"),
     *("local_directory", "memory_manager", "monitor", "plugins", "scheduler", "get_current_task"),
 )
 
@@ -195,9 +195,12 @@ def logs_errors(method: Callable[..., None]) -> Callable[..., None]:
 
 def plugin_of_worker(name: str) -> Any:
     """Find the plugin of the worker that runs this task."""
-    # A client that finds a plugin on the scheduler does not wait until all workers have theirs.
-    plugins, deadline = get_worker().plugins, time.monotonic() + INSTALL_SECONDS
-    while (plugin := plugins.get(name)) is None and time.monotonic() < deadline:
+    # A client that finds a plugin on the scheduler does not wait until all workers have theirs. A worker that closes
+    # has none any more, and waits for this thread.
+    worker, deadline = get_worker(), time.monotonic() + INSTALL_SECONDS
+    while (plugin := worker.plugins.get(name)) is None and worker.status != Status.closing:
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.01)
     if plugin is None:
         raise RuntimeError(

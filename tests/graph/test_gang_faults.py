@@ -60,11 +60,19 @@ class Stop:
         self.held, self.open = threading.Event(), threading.Event()
         self.at, self.error = None, None
         sort, cut, fetch = tasks.sort_bundle, tasks.SortWork.cut, communicator.WorkerComms._fetch
-        merge = tasks.SortWork.merge
+        merge, init, secede = tasks.SortWork.merge, member.Member.__init__, distributed.secede
 
         def sort_held(arrays, numbers, *arguments):
             self.hold("sort", numbers[0])
             return sort(arrays, numbers, *arguments)
+
+        def init_held(one, spec, *arguments):
+            self.hold("enlist", spec.rank)
+            init(one, spec, *arguments)
+
+        def secede_held():
+            self.hold("secede", member.thread_state.key[1])
+            secede()
 
         def cut_held(work, start):
             self.hold("cut", work.rank)
@@ -83,6 +91,8 @@ class Stop:
             return await fetch(comms, rank)
 
         monkeypatch.setattr(tasks, "sort_bundle", sort_held)
+        monkeypatch.setattr(member.Member, "__init__", init_held)
+        monkeypatch.setattr(distributed, "secede", secede_held)
         for name, replaced in (("cut", cut_held), ("merge", merge_held)):
             monkeypatch.setattr(tasks.SortWork, name, replaced)
         monkeypatch.setattr(communicator.WorkerComms, "_fetch", fetch_held)
@@ -276,6 +286,49 @@ def test_killed_with_resources(client, stop, stage):
     remove(client, address)
     stop.open.set()
     check_result(futures)
+
+
+@pytest.mark.parametrize("event", ["killed", "paused"])
+def test_a_member_with_a_result_runs_again_elsewhere(client, stop, event):
+    # It needs another worker only when others need it again, because it has its result till then.
+    futures, address = sort_up_to(client, stop, "in memory")
+    if event == "killed":
+        client.replicate(futures[1:2], n=2)
+        remove(client, address)
+    else:
+        set_status(client, address, "paused")
+        remove(client, worker_of(client, 2))
+    stop.open.set()
+    check_result(futures)
+
+
+@pytest.mark.parametrize("at", ["enlist", "secede"])
+def test_killed_as_it_leaves_its_threads(client, stop, monkeypatch, at):
+    # A worker that closes waits for its threads, for 30 s, and keeps all threads of this process from seceding.
+    monkeypatch.setitem(STAGES, "leaves its threads", (at, 1))
+    futures, address = sort_up_to(client, stop, "leaves its threads")
+    (plugin,) = (one.plugins["gpusort-gang"] for one in client.cluster.workers.values() if one.address == address)
+    remove(client, address)
+    gangs.until(lambda: plugin.closed, "a worker that closes")
+    time.sleep(0.3)  # until it would wait for its threads
+    stop.open.set()
+    distributed.wait(futures, timeout=10)
+    check_result(futures)
+
+
+def test_output_chunks_leave_paused_workers_for_a_new_one(stop):
+    # Dask tries tasks again on a new worker if it is one of theirs, also where the restriction is loose.
+    with in_process(2) as client:
+        stop.at = ("cut", 1)  # so that no member has finished
+        futures = futures_of(gang_sort(da.from_array(ARRAY, chunks=1000)).persist())
+        assert stop.held.wait(SECONDS)
+        pause_all(client)
+        stop.open.set()
+        gangs.wait_for_members(client, "memory", "memory")
+        assert not any(future.done() for future in futures)
+        (worker,) = client.sync(add_workers, client, 1)
+        check_result(futures)
+        client.sync(worker.close)
 
 
 async def add_workers(client, count, **options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -158,7 +159,7 @@ def test_communicators_are_closed_with_the_worker(plugin):
     made = begun(plugin, "g", 1, (1, b"id"))
     told = []
     plugin.members[7] = lambda op, fields: told.append(op)
-    plugin.teardown(plugin.worker)
+    asyncio.run(plugin.teardown(plugin.worker))
     assert told == [coordinator.CANCEL]
     assert made.aborted == 1
 
@@ -168,7 +169,7 @@ def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkey
     monkeypatch.setattr(member.distributed, "secede", lambda: None)
     monkeypatch.setattr(member, "thread_state", SimpleNamespace(key="k"))
     plugin.worker.state = SimpleNamespace(tasks={"k": SimpleNamespace(run_id=7)})
-    plugin.teardown(plugin.worker)
+    asyncio.run(plugin.teardown(plugin.worker))
     with pytest.raises(member.distributed.Reschedule), member.enlist(member.GangSpec("g", 0, 2, 60), False, 0):
         pytest.fail("it would wait for ever")
     assert not plugin.members
@@ -176,11 +177,24 @@ def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkey
 
 def test_a_member_waits_until_its_worker_has_the_plugin(plugin, monkeypatch):
     plugins = {}
-    monkeypatch.setattr(_distributed, "get_worker", lambda: SimpleNamespace(plugins=plugins))
+    monkeypatch.setattr(
+        _distributed, "get_worker", lambda: SimpleNamespace(plugins=plugins, status=_distributed.Status.running)
+    )
     later = threading.Timer(0.1, plugins.update, [{worker_plugin.NAME: plugin}])
     later.start()
     assert _distributed.plugin_of_worker(worker_plugin.NAME) is plugin
     later.join()
+
+
+def test_a_member_does_not_wait_for_the_plugin_of_a_worker_that_closes(monkeypatch):
+    monkeypatch.setattr(
+        _distributed, "get_worker", lambda: SimpleNamespace(plugins={}, status=_distributed.Status.closing)
+    )
+    monkeypatch.setattr(_distributed, "INSTALL_SECONDS", 60)
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="lacks the plugin"):
+        _distributed.plugin_of_worker(worker_plugin.NAME)
+    assert time.monotonic() - begin < 30
 
 
 def test_messages_reach_their_members_alone(plugin):

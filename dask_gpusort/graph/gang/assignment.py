@@ -123,16 +123,19 @@ class Assignment:
         """Choose workers for some members of gangs that have begun."""
         self._put(self._choose(members))
 
-    def leave(self, worker: str | None) -> set[str]:
-        """Choose workers for those members that a worker does not run and cannot run now, or that have none.
+    def reassign(self, token: str) -> None:
+        """Choose workers for members whose own one cannot run them: it was lost or paused, perhaps long ago."""
+        waiting = [state for state in self._members(token) if state.state == "no-worker"]
+        self.assign([state for state in waiting if NAME not in state.worker_restrictions])
 
-        Gives the tokens of their gangs, and of those with members that the worker runs.
-        """
-        tokens = {state.run_spec.mark.token for state in self._placement.at(worker)} & self._begun
-        for token in tokens:
-            here = [state for state in self._placement.at(worker) if state.run_spec.mark.token == token]
-            self.assign([state for state in here if state.state not in ("processing", "memory")])
-        return tokens
+    def resume(self) -> None:
+        """Choose workers for members of gangs that have begun, and have none: a worker has come, or goes on."""
+        for token in self.tokens_on(None):
+            self.assign([state for state in self._placement.at(None) if state.run_spec.mark.token == token])
+
+    def tokens_on(self, worker: str | None) -> set[str]:
+        """Tokens of the gangs that have begun, and have members on a worker, or without one."""
+        return {state.run_spec.mark.token for state in self._placement.at(worker)} & self._begun
 
     def move(self, members: Sequence[Any]) -> list[Any]:
         """Choose other workers for some members of a gang; gives those for which one runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
         """Register the handlers of the worker."""
         super().setup(worker)
         self.closed = False  # whether the worker closes, so that no member hears of anything any more
+        self.enlisting = threading.Lock()  # of a thread that becomes a member
         self.outboxes = Outboxes(worker)
         #: Where each member of this worker takes messages (op, fields), by run id.
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
@@ -61,9 +63,13 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
                 self._makers.append(communicator_maker())
             return self._makers[0]
 
-    def teardown(self, worker: Any) -> None:
+    async def teardown(self, worker: Any) -> None:
         """End the members: the worker closes."""
         self.closed = True
+        # Next the worker waits for its threads, up to 30 s, and no thread of this process can secede meanwhile. A
+        # thread of this worker that tried to would wait for the worker, and the worker for it.
+        while self.enlisting.locked():
+            await asyncio.sleep(0.001)
         for deliver in list(self.members.values()):
             deliver(CANCEL, {})
         for _, made in self._made.values():
@@ -257,11 +263,12 @@ def enlist(spec: GangSpec, on_devices: bool, seconds: float) -> Iterator[Member]
     """Become a member of a gang: the worker's thread is free for other tasks from here on."""
     plugin: GangWorkerPlugin = plugin_of_worker(NAME)
     member = Member(spec, plugin, plugin.worker.state.tasks[thread_state.key].run_id, on_devices, seconds)
-    distributed.secede()
-    plugin.members[member.run_id] = member.receive
-    try:
-        if plugin.closed:  # looked at after the line above: a worker that closes ends those that it finds there
+    with plugin.enlisting:  # so that a worker that closes finds all its members, and none comes later
+        if plugin.closed:
             raise distributed.Reschedule
+        distributed.secede()
+        plugin.members[member.run_id] = member.receive
+    try:
         yield member
     finally:
         del plugin.members[member.run_id]

@@ -56,6 +56,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
         self._unchecked: set[str] = set()
         self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at
+        self._everywhere: dict[bool, set[str]] = {False: set(), True: set()}  # see `_keep_where_members_are`
         scheduler.stream_handlers[PROGRESS] = self.handle_progress
         scheduler.stream_handlers.update({READY: self.handle_ready, EXCHANGED: self.handle_exchanged})
         await register_on_workers(scheduler, GangWorkerPlugin())
@@ -103,11 +104,11 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """A worker is gone; its tasks have left it already."""
         self._send(self.gangs.lost(worker))
-        self.assignment.leave(worker)
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
-        """A worker has come: members without one may run there."""
-        self.assignment.leave(None)
+        """A worker has come: members without one may run there, and output chunks."""
+        self.assignment.resume()
+        self._note_workers()  # before Dask looks for tasks that wait for such a worker
 
     def log_event(self, topic: Any, msg: Any) -> None:
         """A worker may have been paused, or go on, or retire."""
@@ -115,10 +116,11 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
             self.scheduler.loop.add_callback(self._look_at_worker, topic)  # when the scheduler has noted it too
 
     def _look_at_worker(self, worker: str) -> None:
-        """Members that a worker cannot run now go elsewhere, and those without a worker perhaps here."""
-        runs = worker in {one.address for one in self.scheduler.running}
-        tokens = self.assignment.leave(None if runs else worker)
-        for token in () if runs else tokens:
+        """Members in the queue of a paused worker go elsewhere later, and those without a worker perhaps here."""
+        if worker in {one.address for one in self.scheduler.running}:
+            self.assignment.resume()
+            return
+        for token in self.assignment.tokens_on(worker):
             self._look_later(token)
 
     def restart(self, scheduler: Any) -> None:
@@ -197,14 +199,20 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         """Let Dask run the output chunks where their groups are."""
         # It treats many tasks with few dependencies as root tasks, and spreads them over all workers. Tasks that are
         # restricted, if only to all workers, are no root tasks.
-        everywhere = self.scheduler.workers.values()
-        gpus = gpu_workers(everywhere) if members[0].run_spec.mark.on_devices else set()
-        addresses = {worker.address for worker in gpus or everywhere}
+        self._note_workers()
         for state in {dependent for member in members for dependent in member.dependents}:
             if not (state.worker_restrictions or state.host_restrictions or state.resource_restrictions):
-                # One set for all: `set_restrictions` would make one for each output chunk.
-                state.worker_restrictions = addresses
+                # One set for all, to which new workers are added. `set_restrictions` would make one for each chunk.
+                state.worker_restrictions = self._everywhere[members[0].run_spec.mark.on_devices]
                 state.loose_restrictions = True
+
+    def _note_workers(self) -> None:
+        """Note all workers, and those with a GPU, if there are any, for output chunks on GPUs."""
+        everywhere = self.scheduler.workers.values()
+        for on_devices, addresses in self._everywhere.items():
+            found = (gpu_workers(everywhere) if on_devices else None) or everywhere
+            addresses.clear()
+            addresses.update(worker.address for worker in found)
 
     def _check_soon(self, token: str) -> None:
         """Look at the members of a gang after the transitions in progress."""
@@ -224,6 +232,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         gang = self.gangs.gangs.get(token)
         if gang is None:
             return
+        self.assignment.reassign(token)
         keys = self._keys[token]
         missing = [self.scheduler.tasks[keys[rank]] for rank in keys if rank not in gang.ready]
         if not gang.ready:
