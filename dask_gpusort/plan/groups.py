@@ -38,16 +38,25 @@ class GroupPlan:
 
 
 def make_group_plan(
-    lanes: Lanes, groups: float, largest: float, window: int, workers: Workers, asked: GroupStrategy | None
+    lanes: Lanes,
+    groups: float,
+    largest: float,
+    window: int,
+    workers: Workers,
+    asked: GroupStrategy | None,
+    picks: bool = True,
 ) -> GroupPlan:
-    """Plan statistics of groups, of which the largest has so many elements, nan if unknown."""
+    """Plan statistics of groups, of which the largest has so many elements, nan if unknown.
+
+    What does not pick keys at some ranks needs groups that are whole in a chunk.
+    """
+    whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
     if asked is not None:
         strategy = asked
-    elif choose_strategy(lanes) == "samples":
+    elif choose_strategy(lanes) == "samples" and (picks or (whole and lanes.chunks > 1)):
         strategy = "sort"
     else:
         strategy = "blocks" if lanes.chunks == 1 else "rechunk"
-    whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
     return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most_lanes_bytes(lanes, workers))
 
 
