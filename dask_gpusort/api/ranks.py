@@ -81,10 +81,10 @@ def rank(
     """
     array = checked_array(a)
     ranking, checked = checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim)
-    by, groups, window = checked_grouping(by, None, None, array, checked)
+    grouping = checked_grouping(by, None, None, array, checked)
     if by is None:
         return build_rank(array, ranking, checked)
-    return build_grouped_rank(array, ranking, checked, Labels.of(by, groups, window))
+    return build_grouped_rank(array, ranking, checked, Labels.of(*grouping))
 
 
 def explain_rank(
