@@ -67,7 +67,7 @@ def reduce_groups(block: Any, statistic: Statistic | Reducer, axis: int, groups:
     count, ops = len(groups.starts) - 1, ops_for(block)
     found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
     leading = (slice(None),) * len(statistic.shape)
-    for numbers, lanes, members, rows in _gathered(block, axis, groups):
+    for numbers, lanes, members, rows in _gathered(block, axis, groups) if found.size else ():
         target = (*leading, *lanes[:axis], ops.from_host(numbers), *lanes[axis + 1 :])
         if len(members) == 0:
             found[target] = fill_of(statistic, dtype)

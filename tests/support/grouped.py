@@ -147,7 +147,7 @@ def expected(
         found[...] = fill if fill is not None else np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
     for number, positions in enumerate(members):
         if positions and lanes.size:
-            own = function(lanes[positions])
+            own = np.asarray(function(lanes[positions]))
             found[(*map(slice, own.shape[: like.ndim]), number)] = own
     return np.moveaxis(found, like.ndim, like.ndim + min(axes)), lacks
 
