@@ -213,7 +213,9 @@ def _select_of_groups(
     count, checked = checked_integer("k", k), checked_axis(axis, array.ndim)
     labels = Labels.of(*checked_grouping(by, groups, None, array, checked))
     if len(values):
-        raise TypeError("values do not move with the keys of groups: take them at the positions of argtopk with by")
+        raise TypeError(
+            "values do not move with the keys of groups: give by alone, and take values at the positions of argtopk"
+        )
     refuse_with_groups(split_every=split_every is not None)
     return build_grouped(array, TopKeys(count, positions), (checked,), labels)
 

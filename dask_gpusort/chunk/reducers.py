@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,11 @@ class Reducer(ABC):
 
     #: As of `Statistic`.
     objects = False
+
+    @property
+    def needed(self) -> Literal["groups", "lanes"]:
+        """What must be whole in a chunk."""
+        return "groups"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,6 +75,11 @@ class TopKeys(Reducer):
     def least(self) -> int:
         """See `Reducer`."""
         return abs(self.k)
+
+    @property
+    def needed(self) -> Literal["groups", "lanes"]:
+        """See `Reducer`: groups that are sorted lose the positions."""
+        return "lanes" if self.positions else "groups"
 
     @property
     def fill(self) -> int | None:

@@ -13,6 +13,8 @@ from .terms import Workers, format_chunks, format_lines, format_number, format_s
 
 #: As of order statistics; "sort" sorts each lane by its groups.
 GroupStrategy = Literal["blocks", "rechunk", "sort"]
+#: What must be whole in a chunk.
+Whole = Literal["nothing", "groups", "lanes"]
 GROUP_STRATEGIES: tuple[GroupStrategy, ...] = ("blocks", "rechunk", "sort")
 
 
@@ -44,16 +46,15 @@ def make_group_plan(
     window: int,
     workers: Workers,
     asked: GroupStrategy | None,
-    picks: bool = True,
+    needed: Whole = "nothing",
 ) -> GroupPlan:
-    """Plan statistics of groups, of which the largest has so many elements, nan if unknown.
-
-    What does not pick keys at some ranks needs groups that are whole in a chunk.
-    """
+    """Plan what is found of groups, of which the largest has so many elements, nan if unknown."""
     whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
     if asked is not None:
         strategy = asked
-    elif choose_strategy(lanes) == "samples" and (picks or (whole and lanes.chunks > 1)):
+    elif choose_strategy(lanes) == "samples" and (
+        needed == "nothing" or (needed == "groups" and whole and lanes.chunks > 1)
+    ):
         strategy = "sort"
     else:
         strategy = "blocks" if lanes.chunks == 1 else "rechunk"

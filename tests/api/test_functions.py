@@ -21,6 +21,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.callbacks import Callback
+from dask.utils import parse_bytes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support import grouped, oracle
@@ -618,12 +619,15 @@ def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
 IN_GROUPS = ["?", "i1", "u2", "i8", "f2", "f8", ">f4", "c16", "M8[D]", "m8[s]", "U3", "S3"]
 
 
-def where_groups_fit(function: Callable[..., Any]) -> Callable[..., Any]:
+def where_groups_fit(function: Callable[..., Any], labels: np.ndarray, window: int | None = None) -> Callable[..., Any]:
     """The function, with larger chunks where it refuses lanes that are not whole in a chunk, nor are their groups."""
+    largest = max(map(len, grouped.members_of(labels, None, window or 1)), default=0)
 
     def call(*given: Any) -> Any:
+        limit = parse_bytes(dask.config.get("array.chunk-size"))
         try:
-            return function(*given)
+            with dask.config.set({"array.chunk-size": max(limit, largest * given[0].dtype.itemsize)}):
+                return function(*given)
         except ValueError as error:
             if "do not fit a chunk" not in str(error):
                 raise
@@ -680,10 +684,10 @@ def reducer_of_groups(name: str) -> Callable[[Any, tuple[int, ...]], Case]:
         options = {"nunique": {"equal_nan": equal_nan}, "mode": {"nan_policy": policy}}.get(name, {"k": k})
         options |= {} if top else {"window": window}
 
-        @where_groups_fit
         def call(x: Any, by: Any = labels) -> Any:
             return getattr(dask_gpusort, name)(x, axis=axis, by=by, groups=wanted, **options)
 
+        call = where_groups_fit(call, labels, window)
         return Case([array, labels] if lazy else [array], call, found, None, same_but_for_byte_order)
 
     return draw_groups
@@ -707,10 +711,10 @@ def grouped_rank(draw: Any, shape: tuple[int, ...]) -> Case:
     if not (method == "average" or pct or array.dtype.kind in "fmM" or missing):
         wanted = wanted.astype(np.int64)
 
-    @where_groups_fit
     def call(x: Any, by: Any = labels) -> Any:
         return dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct, by=by)
 
+    call = where_groups_fit(call, labels)
     return Case([array, labels] if lazy else [array], call, [wanted], like_of(axis, shape), assert_same_values)
 
 

@@ -42,7 +42,7 @@ from ...chunk.groups import (
 )
 from ...chunk.reducers import Reducer
 from ...plan import Plan
-from ...plan.groups import GroupPlan, describe_groups, make_group_plan
+from ...plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
 from ...plan.select import Lanes
 from ...plan.terms import format_number
 from ...table import Statistic
@@ -158,21 +158,28 @@ def _planned(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labe
     if asked == "sort" and not lanes.searchable:
         what = "q of Python objects" if statistic.objects else array.dtype
         raise ValueError(f"strategy='sort' needs numbers or dates, not {what}: use strategy='auto'")
-    plan = plan_groups(array, lanes, labels, asked, picks=isinstance(statistic, Statistic))
+    needed = statistic.needed if isinstance(statistic, Reducer) else "nothing"
+    plan = plan_groups(array, lanes, labels, needed, asked)
     if plan.strategy == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
         raise ValueError(UNKNOWN_LANES)
     return plan
 
 
-def plan_groups(array: Any, lanes: Lanes, labels: Labels, asked: Any = None, *, picks: bool = False) -> GroupPlan:
-    """The plan of what is found of groups, which if it `picks` are keys at some ranks."""
+def plan_groups(array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: Any = None) -> GroupPlan:
+    """The plan of what is found of groups, for which some keys are `needed` in one chunk."""
     largest = math.nan if labels.sizes is None else max(labels.sizes, default=0)
     workers = Runtime.of(array).workers
-    plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked, picks)
-    if not picks and plan.strategy == "rechunk" and lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit:
+    plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked, needed)
+    long = lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit
+    if needed != "nothing" and plan.strategy == "rechunk" and long:
+        groups = (
+            "nor may their groups: give by in memory, if its groups fit, or"
+            if needed == "groups"
+            else "as needed: give"
+        )
         raise ValueError(
-            f"lanes of {format_number(lanes.keys)} elements do not fit a chunk, nor may their groups: give by in "
-            "memory, if its groups fit, or larger chunks, with dask.config.set({'array.chunk-size': ...})"
+            f"lanes of {format_number(lanes.keys)} elements do not fit a chunk, {groups} larger chunks, with "
+            "dask.config.set({'array.chunk-size': ...})"
         )
     note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)))
     return plan
