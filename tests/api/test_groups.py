@@ -267,17 +267,17 @@ def test_few_elements_are_gathered_at_a_time(monkeypatch):
 def test_series_that_do_not_fit_a_chunk():
     """With labels in memory they are sorted by their groups, if these fit."""
     x = da.from_array(np.random.default_rng(0).integers(0, 9, 3000), chunks=100)
-    labels, many = np.arange(3000) % 2, np.arange(3000) % 70
+    labels, many, wanted = np.arange(3000) % 2, np.arange(3000) % 70, [5, 1, *range(9, 60), 99]
     functions = {
-        "mode": lambda **by: dask_gpusort.mode(x, **by).mode,
-        "nunique": lambda **by: dask_gpusort.nunique(x, **by),
-        "topk": lambda **by: dask_gpusort.topk(x, 3, **by),
+        "mode": lambda **by: dask_gpusort.mode(x, groups=wanted, **by).mode,
+        "nunique": lambda **by: dask_gpusort.nunique(x, groups=wanted, window=3, **by),
+        "topk": lambda **by: dask_gpusort.topk(x, 3, groups=wanted, **by),
         "argtopk": lambda **by: dask_gpusort.argtopk(x, 3, **by),
         "rank": lambda **by: dask_gpusort.rank(x, **by),
     }
     for name, function in functions.items():
         whole = function(by=many)
-        with dask.config.set({"array.chunk-size": "1kiB"}):
+        with dask.config.set({"array.chunk-size": "2kiB"}):
             for by_ in (labels, da.from_array(many, chunks=100), *([many] * (name in ("argtopk", "rank")))):
                 with (
                     no_computation(),
