@@ -15,12 +15,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
 from ...chunk import complete
 from ...chunk.reducers import MostCommon, Reducer
 from ...plan.select import most_lanes_bytes
-from ..inputs import blockwise, lane_by_lane
+from ..inputs import blockwise, lane_by_lane, with_axes
 from ..runtime import Runtime
 from ..select.statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, reduce_blocks
 from .distinct import Unique, build_nunique, build_unique
@@ -38,7 +39,9 @@ def build_reduced(
         check_statistic(array, reducer)
     lanes = lanes_of(array, axes)
     if lanes.keys == 0 and array.dtype.kind not in "fcmM":
-        array = array.astype(np.float64)  # whose NaN are the most common of no keys
+        # The most common of no keys is NaN.
+        floats = np.empty_like(array._meta, shape=array.shape, dtype=np.float64)
+        array = da.from_array(floats, chunks=array.chunks, asarray=False)
     whole = len(axes) < array.ndim and (lanes.chunks == 1 or lanes.keys * lanes.itemsize <= lanes.limit)
     if array.size == 0 or whole:
         limit = most_lanes_bytes(lanes, Runtime.of(array).workers)
@@ -50,8 +53,12 @@ def build_reduced(
     else:
         merged = one_axis(array, axes)
         found = lane_by_lane(of_array, [merged], merged.ndim - 1, merged.ndim)
-    kept = tuple(None if dim in axes else slice(None) for dim in range(array.ndim)) if keepdims else (...,)
-    return [one[..., 0][kept] for one in found]
+    if not keepdims or not axes:
+        return [one[..., 0] for one in found]
+    dims = list(range(array.ndim - len(axes)))
+    dims.insert(axes[0], len(dims))
+    kept = tuple(None if dim in axes[1:] else slice(None) for dim in range(array.ndim))
+    return [with_axes(one, dims)[kept] for one in found]
 
 
 def build_mode(array: Any, nan_policy: Any, axes: tuple[int, ...], keepdims: bool) -> list[Any]:
