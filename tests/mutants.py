@@ -202,7 +202,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "runs.shape[1] - 1 - runs[:, ::-1].argmax(axis=1)[:, None]",
         ),
         "groups: positions among members": ("np.where(part < 0, part, ops.from_host(members)[part, own])", "part"),
-        "groups: fewer than k elements": ("return abs(self.k)", "return min(abs(self.k), 1)"),
+        "groups: fewer than k elements": ("(abs(k),), abs(k), -1", "(abs(k),), min(abs(k), 1), -1"),
         "groups: NaN that are left out": ("counts[nans] = 0", "pass"),
         "groups: elements of no group have no rank": ('np.nan if dtype.kind == "f" else 0', "0"),
         "groups: several axes in their order": ("by.transpose(np.argsort(axes).tolist())", "by.transpose()"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arguments import axis_or_none, check_choice, checked_axes, checked_grouping, refuse_with_groups
 from ..array_arguments import checked_array, checked_sides
-from ..chunk.reducers import CountDistinct
+from ..chunk.reducers import count_distinct, most_common
 from ..chunk.tie_groups import NAN_POLICIES
 from ..graph.explain import explained
 from ..graph.select.groups import Labels, build_grouped
@@ -23,7 +23,7 @@ from ..graph.sets.distinct import (
     build_unique,
     build_unique_subarrays,
 )
-from ..graph.sets.modes import build_mode, build_nunique_along, modes_of
+from ..graph.sets.modes import build_mode, build_nunique_along
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.
@@ -318,12 +318,12 @@ def nunique(
     >>> dask_gpusort.nunique(x, by=["a", "b", "a", "b"]).compute()
     array([1, 2])
     """
-    array, count = checked_array(a), CountDistinct(bool(equal_nan))
+    array, equal_nan = checked_array(a), bool(equal_nan)
     axes = checked_axes(axis, array.ndim)
     grouping = checked_grouping(by, groups, window, array, axis)
     if by is not None:
-        return build_grouped(array, count, axes, Labels.of(*grouping))
-    return build_nunique(array, count.equal_nan) if axis is None else build_nunique_along(array, count, axes)
+        return build_grouped(array, count_distinct(equal_nan), axes, Labels.of(*grouping))
+    return build_nunique(array, equal_nan) if axis is None else build_nunique_along(array, equal_nan, axes)
 
 
 class ModeResult(NamedTuple):
@@ -400,7 +400,7 @@ def mode(
         return ModeResult(*build_mode(array, nan_policy, axes, bool(keepdims)))
     refuse_with_groups(keepdims=keepdims)
     labels = Labels.of(*grouping)
-    return ModeResult(*(build_grouped(array, found, axes, labels) for found in modes_of(nan_policy)))
+    return ModeResult(*(build_grouped(array, found, axes, labels) for found in most_common(nan_policy)))
 
 
 def union1d(ar1: Any, ar2: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..arguments import check_choice, checked_axis, checked_grouping, checked_integer, refuse_with_groups
 from ..array_arguments import checked_array, known_size
-from ..chunk.reducers import TopKeys
+from ..chunk.reducers import top_keys
 from ..graph.select.groups import Labels, build_grouped
 from ..graph.select.top import select_top
 
@@ -217,7 +217,7 @@ def _select_of_groups(
             "values do not move with the keys of groups: give by alone, and take values at the positions of argtopk"
         )
     refuse_with_groups(split_every=split_every is not None)
-    return build_grouped(array, TopKeys(count, positions), (checked,), labels)
+    return build_grouped(array, top_keys(count, positions), (checked,), labels)
 
 
 def _select(array: Any, k: int, axis: int, values: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:

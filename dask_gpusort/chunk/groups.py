@@ -15,7 +15,7 @@ import numpy as np
 
 from ..table import Statistic
 from . import library_of, ops_for
-from .reducers import Reducer, TopKeys, fill_of, missing_of, reduce_lanes
+from .reducers import Reducer, fill_of, missing_of, reduce_lanes
 from .tie_groups import Ranking, rank_rows
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
@@ -73,7 +73,7 @@ def reduce_groups(block: Any, statistic: Statistic | Reducer, axis: int, groups:
             found[target] = fill_of(statistic, dtype)
             continue
         part = reduce_lanes(rows, statistic, (axis,), dtype=dtype)
-        if isinstance(statistic, TopKeys) and statistic.positions:
+        if isinstance(statistic, Reducer) and statistic.positions:
             own = np.arange(len(numbers), like=part).reshape(-1, *(1,) * (block.ndim - 1 - axis))
             part = np.where(part < 0, part, ops.from_host(members)[part, own])
         found[target] = part

@@ -7,10 +7,10 @@ and what it finds (`of_rows`). A row of fewer than `least` keys lacks results: t
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -24,122 +24,70 @@ from .tie_groups import NanPolicy, TieGroups, are_nan, refuse_nan
 _ROW_BYTES = 16
 
 
-class Reducer(ABC):
-    """What is found of rows; see the module."""
+@dataclass(frozen=True)
+class Reducer:
+    """What is found of rows; see the module. A new one is a function of rows, and a function that makes this of it."""
 
+    #: Of a matrix with columns: the results of each row, as far as its keys suffice, shape (results, rows).
+    of_rows: Callable[[Any], Any]
+    shape: tuple[int, ...] = ()
+    least: int = 1
+    fill: int | None = None  # None for NaN or NaT
+    positions: bool = False  # whether results are positions in a row
     #: As of `Statistic`.
     objects = False
-
-    @property
-    def needed(self) -> Literal["groups", "lanes"]:
-        """What must be whole in a chunk."""
-        return "groups"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Leading dimensions of the results."""
-        return ()
-
-    @property
-    def least(self) -> int:
-        """Keys that a row must have, for all results."""
-        return 1
-
-    @property
-    def fill(self) -> int | None:
-        """What is where there are fewer keys; None for NaN or NaT."""
-        return None
 
     def dtype_of(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Give the dtype of the results for keys of a dtype."""
         return dtype if self.fill is None else np.dtype(np.int64)
 
-    @abstractmethod
-    def of_rows(self, rows: Any) -> Any:
-        """Find the results of each row of a matrix that has keys, as far as they suffice: shape (results, rows)."""
 
-
-@dataclass(frozen=True)
-class TopKeys(Reducer):
+def top_keys(k: int, positions: bool) -> Reducer:
     """Find the `k` largest keys, or the ``-k`` smallest, in the order of a stable sort, or their positions in a row."""
-
-    k: int
-    positions: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """See `Reducer`."""
-        return (self.least,)
-
-    @property
-    def least(self) -> int:
-        """See `Reducer`."""
-        return abs(self.k)
-
-    @property
-    def needed(self) -> Literal["groups", "lanes"]:
-        """See `Reducer`: groups that are sorted lose the positions."""
-        return "lanes" if self.positions else "groups"
-
-    @property
-    def fill(self) -> int | None:
-        """See `Reducer`."""
-        return -1 if self.positions else None
-
-    def of_rows(self, rows: Any) -> Any:
-        """See `Reducer`."""
-        ops, order = ops_for(rows), Order(rows.dtype, self.k > 0, stable=True)
-        indices = ops.first_indices(rows, order, self.least, 1)
-        keys = ops.take_rows(rows, indices, 1)
-        by_key = ops.argsort_rows(keys, order, 1)
-        return ops.take_rows(indices if self.positions else keys, by_key, 1).T
+    of_rows = partial(_top_of_rows, k=k, positions=positions)
+    return Reducer(of_rows, (abs(k),), abs(k), -1 if positions else None, positions)
 
 
-@dataclass(frozen=True)
-class CountDistinct(Reducer):
+def _top_of_rows(rows: Any, k: int, positions: bool) -> Any:
+    ops, order = ops_for(rows), Order(rows.dtype, k > 0, stable=True)
+    indices = ops.first_indices(rows, order, abs(k), 1)
+    keys = ops.take_rows(rows, indices, 1)
+    by_key = ops.argsort_rows(keys, order, 1)
+    return ops.take_rows(indices if positions else keys, by_key, 1).T
+
+
+def count_distinct(equal_nan: bool) -> Reducer:
     """Count the distinct keys."""
-
-    equal_nan: bool
-
-    @property
-    def fill(self) -> int:
-        """See `Reducer`."""
-        return 0
-
-    def of_rows(self, rows: Any) -> Any:
-        """See `Reducer`."""
-        groups = _tie_groups(rows, self.equal_nan)[1]
-        return np.bincount(groups.bounds[:-1] // rows.shape[1], minlength=len(rows))[None]
+    return Reducer(partial(_count_distinct, equal_nan=equal_nan), fill=0)
 
 
-@dataclass(frozen=True)
-class MostCommon(Reducer):
-    """Find the key that is most common, of several the first in sorted order, or how often it occurs."""
+def _count_distinct(rows: Any, equal_nan: bool) -> Any:
+    groups = _tie_groups(rows, equal_nan)[1]
+    return np.bincount(groups.bounds[:-1] // rows.shape[1], minlength=len(rows))[None]
 
-    counts: bool
-    nan_policy: NanPolicy
 
-    @property
-    def fill(self) -> int | None:
-        """See `Reducer`."""
-        return 0 if self.counts else None
+def most_common(policy: Any) -> tuple[Reducer, Reducer]:
+    """Find the key that is most common, of several the first in sorted order, and how often it occurs."""
+    of_rows = partial(_most_common, policy=policy)
+    return Reducer(partial(of_rows, counts=False)), Reducer(partial(of_rows, counts=True), fill=0)
 
-    def of_rows(self, rows: Any) -> Any:
-        """See `Reducer`."""
-        ordered, groups = _tie_groups(rows, equal_nan=True)
-        runs = np.zeros_like(ordered, shape=rows.size, dtype=np.min_scalar_type(rows.shape[1]))
-        runs[groups.bounds[:-1]] = groups.counts
-        runs = runs.reshape(rows.shape)
-        self.leave_out_nan(ordered, runs)
-        at = runs.argmax(axis=1)[:, None]
-        return np.take_along_axis(runs if self.counts else ordered, at, 1).T
 
-    def leave_out_nan(self, keys: Any, counts: Any) -> None:
-        """Count NaN as the policy says."""
-        if self.nan_policy != "propagate":
-            nans = are_nan(keys)
-            refuse_nan(self.nan_policy, nans.any())
-            counts[nans] = 0
+def _most_common(rows: Any, policy: NanPolicy, counts: bool) -> Any:
+    ordered, groups = _tie_groups(rows, equal_nan=True)
+    runs = np.zeros_like(ordered, shape=rows.size, dtype=np.min_scalar_type(rows.shape[1]))
+    runs[groups.bounds[:-1]] = groups.counts
+    runs = runs.reshape(rows.shape)
+    leave_out_nan(ordered, runs, policy)
+    at = runs.argmax(axis=1)[:, None]
+    return np.take_along_axis(runs if counts else ordered, at, 1).T
+
+
+def leave_out_nan(keys: Any, counts: Any, policy: NanPolicy) -> None:
+    """Count NaN as a policy says."""
+    if policy != "propagate":
+        nans = are_nan(keys)
+        refuse_nan(policy, nans.any())
+        counts[nans] = 0
 
 
 def _tie_groups(rows: Any, equal_nan: bool) -> tuple[Any, TieGroups]:

@@ -281,7 +281,7 @@ def test_series_that_do_not_fit_a_chunk():
             for by_ in (labels, da.from_array(many, chunks=100), *([many] * (name in ("argtopk", "rank")))):
                 with (
                     no_computation(),
-                    pytest.raises(ValueError, match="lanes of 3,000 elements do not fit a chunk.*giv"),
+                    pytest.raises(ValueError, match="lanes of 3,000 elements do not fit a chunk: give larger"),
                 ):
                     function(by=by_)
             if name not in ("argtopk", "rank"):

@@ -158,7 +158,10 @@ def _planned(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labe
     if asked == "sort" and not lanes.searchable:
         what = "q of Python objects" if statistic.objects else array.dtype
         raise ValueError(f"strategy='sort' needs numbers or dates, not {what}: use strategy='auto'")
-    needed = statistic.needed if isinstance(statistic, Reducer) else "nothing"
+    # Groups that are sorted lose the positions.
+    needed: Whole = "nothing"
+    if isinstance(statistic, Reducer):
+        needed = "lanes" if statistic.positions else "groups"
     plan = plan_groups(array, lanes, labels, needed, asked)
     if plan.strategy == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
         raise ValueError(UNKNOWN_LANES)
@@ -172,14 +175,10 @@ def plan_groups(array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: 
     plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked, needed)
     long = lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit
     if needed != "nothing" and plan.strategy == "rechunk" and long:
-        groups = (
-            "nor may their groups: give by in memory, if its groups fit, or"
-            if needed == "groups"
-            else "as needed: give"
-        )
+        other = ", or by in memory, if its groups fit" * (needed == "groups")
         raise ValueError(
-            f"lanes of {format_number(lanes.keys)} elements do not fit a chunk, {groups} larger chunks, with "
-            "dask.config.set({'array.chunk-size': ...})"
+            f"lanes of {format_number(lanes.keys)} elements do not fit a chunk: give larger chunks, with "
+            f"dask.config.set({{'array.chunk-size': ...}}){other}"
         )
     note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)))
     return plan

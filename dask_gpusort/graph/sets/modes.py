@@ -19,7 +19,7 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import complete
-from ...chunk.reducers import MostCommon, Reducer
+from ...chunk.reducers import Reducer, count_distinct, leave_out_nan, most_common
 from ...plan.select import most_lanes_bytes
 from ..inputs import blockwise, lane_by_lane, with_axes
 from ..runtime import Runtime
@@ -66,7 +66,7 @@ def build_mode(array: Any, nan_policy: Any, axes: tuple[int, ...], keepdims: boo
 
     def of_array(keys: Any) -> tuple[Any, ...]:
         best = blockwise(
-            most_common,
+            most_common_of,
             (0,),
             *(part for column in build_unique(keys, Unique(counts=True)) for part in (column, (0,))),
             nan_policy=nan_policy,
@@ -92,18 +92,13 @@ def build_mode(array: Any, nan_policy: Any, axes: tuple[int, ...], keepdims: boo
             for which, dtype in enumerate(dtypes)
         )
 
-    return build_reduced(array, modes_of(nan_policy), axes, keepdims, of_array)
+    return build_reduced(array, most_common(nan_policy), axes, keepdims, of_array)
 
 
-def modes_of(nan_policy: Any) -> tuple[MostCommon, MostCommon]:
-    """Find the most common key, and its count."""
-    return MostCommon(counts=False, nan_policy=nan_policy), MostCommon(counts=True, nan_policy=nan_policy)
-
-
-def most_common(values: Any, counts: Any, nan_policy: Any) -> Any:
+def most_common_of(values: Any, counts: Any, nan_policy: Any) -> Any:
     """Task: the most common of some distinct keys and its count, boxed in an array of one object."""
     counts, boxed = counts.copy(), np.empty(1, object)
-    MostCommon(True, nan_policy).leave_out_nan(values, counts)
+    leave_out_nan(values, counts, nan_policy)
     at = slice(0, 0) if len(values) == 0 else slice(first := int(counts.argmax()), first + 1)
     boxed[0] = complete((values[at].copy(), counts[at].copy()))
     return boxed
@@ -116,6 +111,7 @@ def first_of_all(parts: list[Any], which: int, into: np.dtype[Any]) -> Any:
     return complete(columns[which][first : first + 1].astype(into))
 
 
-def build_nunique_along(array: Any, reducer: Any, axes: tuple[int, ...]) -> Any:
+def build_nunique_along(array: Any, equal_nan: bool, axes: tuple[int, ...]) -> Any:
     """The number of distinct keys of each lane along some axes."""
-    return build_reduced(array, [reducer], axes, False, lambda keys: (build_nunique(keys, reducer.equal_nan)[None],))[0]
+    reducers = [count_distinct(equal_nan)]
+    return build_reduced(array, reducers, axes, False, lambda keys: (build_nunique(keys, equal_nan)[None],))[0]

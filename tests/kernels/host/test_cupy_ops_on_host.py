@@ -16,7 +16,7 @@ from support.host_kernels import replace_cupy_of_steps, use_small_merges
 import dask_gpusort
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops, reducers
-from dask_gpusort.chunk.reducers import CountDistinct, MostCommon, TopKeys
+from dask_gpusort.chunk.reducers import count_distinct, most_common, top_keys
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import serialization
 from dask_gpusort.graph.select import samples as by_samples
@@ -233,9 +233,9 @@ def test_reducers_of_lanes(device, monkeypatch, dtype, axes):
     block = np.random.default_rng(0).integers(-3, 4, (7, 6, 5)).astype(dtype)
     if block.dtype.kind == "f":
         block[block % 3 == 0] = np.nan
-    found = [TopKeys(k, positions) for k in (-3, 2, 40) for positions in (False, True)]
-    found += [CountDistinct(equal_nan) for equal_nan in (False, True)]
-    found += [MostCommon(counts, policy) for counts in (False, True) for policy in ("propagate", "omit")]
+    found = [top_keys(k, positions) for k in (-3, 2, 40) for positions in (False, True)]
+    found += [count_distinct(equal_nan) for equal_nan in (False, True)]
+    found += [reducer for policy in ("propagate", "omit") for reducer in most_common(policy)]
     for reducer in found:
         into = np.dtype("f8") if reducer.fill is None else reducer.dtype_of(block.dtype)
         expected = reducers.reduce_lanes(block, reducer, axes, dtype=into)
