@@ -77,6 +77,11 @@ def _quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
     return da.expand_dims(found, axis) if q.ndim == 0 else da.moveaxis(found, 0, axis)
 
 
+def _mode(previous: Function, a: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    """`scipy.stats.mode`; see `dask_gpusort.mode`."""
+    return api.mode(a, axis, nan_policy=nan_policy, keepdims=keepdims)
+
+
 def _to_last_axis(samples: list[Any], axis: Any, paired: bool) -> list[Any]:
     """Broadcast samples as SciPy does, and bring an axis, some axes, or all of them to the end as one."""
     if axis is None:
@@ -133,6 +138,7 @@ _SERVING: dict[str, Function] = {
     "_rankdata": for_both_packages(_average_ranks),
     "rankdata": for_both_packages(_rankdata),
     "quantile": for_both_packages(_quantile),
+    "mode": for_both_packages(_mode),
     **dict.fromkeys((*_PAIRED, *_UNPAIRED), for_both_packages(_along_last_axis)),
 }
 NAMES = tuple(_SERVING)

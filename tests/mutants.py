@@ -197,11 +197,21 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "grouped": {
         "groups: neighbours behind": ("np.arange(-(window // 2), window // 2 + 1)", "np.arange(0, window // 2 + 1)"),
         "groups: keys in earlier chunks": ("for each, edge, same in rows if each < number", "for _, edge, same in []"),
+        "groups: the smallest of the most common": (
+            "runs.argmax(axis=1)[:, None]",
+            "runs.shape[1] - 1 - runs[:, ::-1].argmax(axis=1)[:, None]",
+        ),
+        "groups: positions among members": ("np.where(part < 0, part, ops.from_host(members)[part, own])", "part"),
+        "groups: fewer than k elements": ("(abs(k),), abs(k), -1", "(abs(k),), min(abs(k), 1), -1"),
+        "groups: NaN that are left out": ("counts[nans] = 0", "pass"),
+        "groups: elements of no group have no rank": ('np.nan if dtype.kind == "f" else 0', "0"),
         "groups: several axes in their order": ("by.transpose(np.argsort(axes).tolist())", "by.transpose()"),
     },
     "api/test_groups.py": {
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
+        "groups: lanes that are too long": ('needed != "nothing" and plan.strategy', "False and plan.strategy"),
+        "groups: a group in two chunks": ('(needed == "groups" and whole and lanes.chunks > 1)', "lanes.chunks > 1"),
         "groups: labels of another length": ("if groups.length != block.shape[axis]:", "if False:"),
         "groups: unlike integers": ("codes[(groups >= bounds.min) & (groups <= bounds.max)], groups", "codes, groups"),
         "groups: divided where one ends": ("- firsts[numbers]", "- 0"),

@@ -49,6 +49,10 @@ CALLS: dict[str, Call] = {
         partial(dask_gpusort.quantile, q=0.9, axis=0, by=np.arange(LANE) % 12, window=5),
         lambda source: [source.rows(4).T],
     ),
+    "mode/groups": (
+        lambda x: dask_gpusort.mode(x, by=np.arange(LANE) % 12).mode,
+        lambda source: [source.rows(4).T],
+    ),
     "topk": (partial(dask_gpusort.topk, k=MOST), one),
     "argtopk": (partial(dask_gpusort.argtopk, k=MOST), one),
     "partition": (partial(dask_gpusort.partition, kth=5), one),
@@ -57,6 +61,7 @@ CALLS: dict[str, Call] = {
     "rank/a-long-lane": (dask_gpusort.rank, one),
     "unique": (dask_gpusort.unique, one),
     "nunique": (dask_gpusort.nunique, one),
+    "mode": (lambda x: dask_gpusort.mode(x).mode, one),
     "unique/counts": (partial(dask_gpusort.unique, return_counts=True), one),
     "unique/all": (partial(dask_gpusort.unique, **every), one),
     "union1d": (dask_gpusort.union1d, two),

@@ -6,7 +6,7 @@
 `top_k`             the largest and the smallest keys
 `partitions`        partitions by the keys at some ranks
 `ranks`             ranks of keys
-`sets`              distinct values, sets
+`sets`              distinct values, the most common ones, sets
 `search`            positions in a sorted array, membership, interpolation
 `positions`         elements at given positions, read or written
 ==================  ==================================================
@@ -44,6 +44,7 @@ __all__ = [
     "lexsort",
     "median",
     "merge_sorted",
+    "mode",
     "nanmedian",
     "nanpercentile",
     "nanquantile",

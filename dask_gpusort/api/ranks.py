@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none, checked_ranking
+from ..arguments import axis_or_none, checked_grouping, checked_ranking
 from ..array_arguments import checked_array
 from ..graph.explain import explained
-from ..graph.sets.ranks import build_rank
+from ..graph.select.groups import Labels
+from ..graph.sets.ranks import build_grouped_rank, build_rank
 
 
 def rank(
-    a: Any, axis: int | None = None, *, method: str = "average", nan_policy: str = "propagate", pct: bool = False
+    a: Any,
+    axis: int | None = None,
+    *,
+    method: str = "average",
+    nan_policy: str = "propagate",
+    pct: bool = False,
+    by: Any = None,
 ) -> Any:
     """Ranks of the elements of a Dask array, lazily: `scipy.stats.rankdata`.
 
@@ -29,18 +36,23 @@ def rank(
         or ValueError is raised, during the computation. `xarray.DataArray.rank` is as "omit".
     pct : bool, default False
         Whether ranks are divided by the number of elements along the axis that are not NaN, as in xarray.
+    by : array_like, optional
+        Labels, in memory or lazy, of the size of `a` along `axis`, or of its shape for ``axis=None``: each element is
+        ranked among those of the same label, and one whose label is missing (NaN, NaT, None) has the rank NaN. Lanes
+        must fit a chunk.
 
     Returns
     -------
     dask array
         The shape and the chunks of `a`; for ``axis=None`` one dimension, as in SciPy. float64 for "average", with
-        `pct`, and where ranks may be NaN: for floats, complex numbers, dates and time differences, unless NaN raise.
-        Otherwise int64.
+        `pct`, and where ranks may be NaN: for floats, complex numbers, dates and time differences, unless NaN raise,
+        and where labels may be missing. Otherwise int64.
 
     Raises
     ------
     ValueError
-        If the method or the policy is unknown. If lanes are in several chunks of unknown sizes.
+        If the method or the policy is unknown. If lanes are in several chunks of unknown sizes. If labels do not fit,
+        or lanes with labels are longer than a chunk may be.
     TypeError
         If the chunks cannot be sorted.
     numpy.exceptions.AxisError
@@ -64,19 +76,31 @@ def rank(
     array([4. , 1.5, 3. , 1.5])
     >>> dask_gpusort.rank(x, method="dense").compute()
     array([3, 1, 2, 1])
+    >>> dask_gpusort.rank(x, by=["a", "b", "a", "a"]).compute()
+    array([3., 1., 2., 1.])
     """
     array = checked_array(a)
-    return build_rank(array, checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim))
+    ranking, checked = checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim)
+    grouping = checked_grouping(by, None, None, array, checked)
+    if by is None:
+        return build_rank(array, ranking, checked)
+    return build_grouped_rank(array, ranking, checked, Labels.of(*grouping))
 
 
 def explain_rank(
-    a: Any, axis: int | None = None, *, method: str = "average", nan_policy: str = "propagate", pct: bool = False
+    a: Any,
+    axis: int | None = None,
+    *,
+    method: str = "average",
+    nan_policy: str = "propagate",
+    pct: bool = False,
+    by: Any = None,
 ) -> str:
     r"""The plan of `rank` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
-    a, axis, method, nan_policy, pct
+    a, axis, method, nan_policy, pct, by
         As for `rank`.
 
     Returns
@@ -94,4 +118,4 @@ def explain_rank(
     lanes     1 of 1,000 keys, each in 1 chunk
     strategy  blocks: lanes are whole in their chunks, whose rows are ranked where they are
     """
-    return explained(rank, checked_array(a), axis, method=method, nan_policy=nan_policy, pct=pct)
+    return explained(rank, checked_array(a), axis, method=method, nan_policy=nan_policy, pct=pct, by=by)

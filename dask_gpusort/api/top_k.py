@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..arguments import check_choice, checked_axis, checked_integer
+from ..arguments import check_choice, checked_axis, checked_grouping, checked_integer, refuse_with_groups
 from ..array_arguments import checked_array, known_size
+from ..chunk.reducers import top_keys
+from ..graph.select.groups import Labels, build_grouped
 from ..graph.select.top import select_top
 
 
@@ -76,7 +78,16 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, mode: str = "largest") -> TopKRe
     return TopKResult(*select_top(array, (), count if mode == "largest" else -count, axis, None))
 
 
-def topk(a: Any, k: int, axis: int = -1, *, values: Sequence[Any] = (), split_every: int | None = None) -> Any:
+def topk(
+    a: Any,
+    k: int,
+    axis: int = -1,
+    *,
+    values: Sequence[Any] = (),
+    split_every: int | None = None,
+    by: Any = None,
+    groups: Any = None,
+) -> Any:
     """The `k` largest or smallest keys along an axis of a Dask array, sorted, lazily.
 
     The result is the beginning of a stable sort, which is not carried out: ``sort(a, axis, descending=k > 0)``.
@@ -96,20 +107,26 @@ def topk(a: Any, k: int, axis: int = -1, *, values: Sequence[Any] = (), split_ev
     split_every : int, optional
         Most chunks whose keys one task merges, at least 2, as for `dask.array.topk`. By default few enough that their
         first `k` keys are no more than the keys of a chunk, but at least Dask's ``split_every`` and at most 32.
+    by, groups
+        As for `quantile`: the keys of each group are selected. Not with `values` or `split_every`.
 
     Returns
     -------
     dask array, or tuple of dask arrays
-        The keys; with `values` the keys, then each companion. One chunk along the axis.
+        The keys; with `values` the keys, then each companion. One chunk along the axis. With `by` the first dimension
+        is of ``abs(k)`` keys, and that of the groups is in the place of the axis. A group of fewer elements has NaN or
+        NaT behind them; where there may be such groups, integers become float64.
 
     Raises
     ------
     numpy.exceptions.AxisError
         If the axis is out of bounds, or the array has no dimension.
     ValueError
-        If the shapes of `values` do not match, or `split_every` is less than 2.
+        If the shapes of `values` do not match, or `split_every` is less than 2. If labels do not fit, or groups may be
+        larger than a chunk.
     TypeError
-        If the chunks cannot be sorted.
+        If the chunks cannot be sorted. If groups may have fewer than ``abs(k)`` elements, and there is no NaN of the
+        dtype, as of strings. If `values` or `split_every` is given with `by`.
 
     See Also
     --------
@@ -130,29 +147,38 @@ def topk(a: Any, k: int, axis: int = -1, *, values: Sequence[Any] = (), split_ev
     array([6., 5.])
     >>> dask_gpusort.topk(x, -2).compute()
     array([1., 5.])
+    >>> dask_gpusort.topk(x, 2, by=["a", "a", "b", "b"]).compute()
+    array([[ 5.,  6.],
+           [ 1., nan]])
     """
-    keys, _, *moved = _select(a, k, axis, values, split_every)
+    checked = checked_array(a)
+    if by is not None or groups is not None:
+        return _select_of_groups(checked, k, axis, by, groups, positions=False, values=values, split_every=split_every)
+    keys, _, *moved = _select(checked, k, axis, values, split_every)
     return (keys, *moved) if moved else keys
 
 
-def argtopk(a: Any, k: int, axis: int = -1, *, split_every: int | None = None) -> Any:
+def argtopk(
+    a: Any, k: int, axis: int = -1, *, split_every: int | None = None, by: Any = None, groups: Any = None
+) -> Any:
     """The positions of the `k` largest or smallest keys along an axis of a Dask array, lazily.
 
     Parameters
     ----------
-    a, k, axis, split_every
+    a, k, axis, split_every, by, groups
         As for `topk`.
 
     Returns
     -------
     dask array of int64
         Positions along the axis in the whole array, in the order of `topk`. Of equal keys the ones at the smallest
-        positions are selected, in ascending order of these.
+        positions are selected, in ascending order of these. With `by`, -1 behind the positions of a group of fewer
+        elements.
 
     Raises
     ------
     AxisError, ValueError, TypeError
-        As `topk`.
+        As `topk`; there is no dtype without -1.
 
     See Also
     --------
@@ -167,11 +193,34 @@ def argtopk(a: Any, k: int, axis: int = -1, *, split_every: int | None = None) -
     >>> dask_gpusort.argtopk(x, 2).compute()
     array([3, 0])
     """
-    return _select(a, k, axis, (), split_every)[1]
+    checked = checked_array(a)
+    if by is not None or groups is not None:
+        return _select_of_groups(checked, k, axis, by, groups, positions=True, split_every=split_every)
+    return _select(checked, k, axis, (), split_every)[1]
 
 
-def _select(a: Any, k: int, axis: int, values: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:
-    array = checked_array(a)
+def _select_of_groups(
+    array: Any,
+    k: int,
+    axis: int,
+    by: Any,
+    groups: Any,
+    *,
+    positions: bool,
+    values: Sequence[Any] = (),
+    split_every: int | None = None,
+) -> Any:
+    count, checked = checked_integer("k", k), checked_axis(axis, array.ndim)
+    labels = Labels.of(*checked_grouping(by, groups, None, array, checked))
+    if len(values):
+        raise TypeError(
+            "values do not move with the keys of groups: give by alone, and take values at the positions of argtopk"
+        )
+    refuse_with_groups(split_every=split_every is not None)
+    return build_grouped(array, top_keys(count, positions), (checked,), labels)
+
+
+def _select(array: Any, k: int, axis: int, values: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:
     if split_every is not None and checked_integer("split_every", split_every, "an integer or None") < 2:
         raise ValueError(f"split_every must be at least 2 (got {split_every})")
     companions = [checked_array(value, f"values {number}") for number, value in enumerate(values)]

@@ -16,14 +16,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ..table import Statistic
 from . import library_of, numpy_radix, ops_for
+from .reducers import Reducer, fill_of, missing_of, reduce_lanes
+from .tie_groups import Ranking, rank_rows
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
 _GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
-#: Kinds of dtypes that have missing labels.
-_MISSING = "fcmMOT"
 #: Integers in a range of at most so many times their number, or of so many, are numbered by a table, in place of a
 #: search or a sort.
 _TABLE_SHARE, _TABLE_ENTRIES = 2, 1 << 16
+#: Kinds of dtypes of labels that may be missing.
+MISSING_KINDS = "fcmMOT"
 
 
 @dataclass(frozen=True)
@@ -63,29 +65,52 @@ def _starts(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def reduce_groups(block: Any, statistic: Statistic, axis: int, groups: Groups, dtype: np.dtype[Any]) -> Any:
+def reduce_groups(block: Any, statistic: Statistic | Reducer, axis: int, groups: Groups, dtype: np.dtype[Any]) -> Any:
     """Find the statistic of each group of each lane of a chunk; the groups take the place of the axis."""
-    ops, most = ops_for(block), _GATHERED_BYTES[library_of(block)]
-    count = len(groups.starts) - 1
+    count, ops, last = len(groups.starts) - 1, ops_for(block), axis == block.ndim - 1
     found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
     leading = (slice(None),) * len(statistic.shape)
+    for numbers, lanes, members, rows in _gathered(block, axis, groups) if found.size else ():
+        target = (*leading, *lanes[:axis], ops.from_host(numbers), *lanes[axis + 1 :])
+        if members.size == 0:
+            found[target] = fill_of(statistic, dtype)
+            continue
+        part = reduce_lanes(rows, statistic, (axis + last,), dtype=dtype)
+        if isinstance(statistic, Reducer) and statistic.positions:
+            own = np.arange(len(numbers), like=part).reshape(-1, *(1,) * (block.ndim - 1 - axis))
+            members = ops.from_host(members.T if last else members)
+            part = np.where(part < 0, part, members[part, own])
+        found[target] = part
+    return found
+
+
+def rank_groups(block: Any, ranking: Ranking, axis: int, groups: Groups, dtype: np.dtype[Any]) -> Any:
+    """Rank the keys of each lane of a chunk in their groups; those of none get NaN."""
+    found = np.full_like(block, np.nan if dtype.kind == "f" else 0, dtype=dtype)
+    for _, lanes, members, rows in _gathered(block, axis, groups):
+        if members.size:
+            target = (*lanes[:axis], ops_for(block).from_host(members), *lanes[axis + 1 :])
+            found[target] = rank_rows(rows, ranking, axis + (axis == block.ndim - 1))
+    return found
+
+
+def _gathered(block: Any, axis: int, groups: Groups) -> Iterator[tuple[np.ndarray, tuple[slice, ...], np.ndarray, Any]]:
+    """For some groups of one size, and some lanes: their numbers, the lanes, the members, and their keys.
+
+    Members have the shape (size, groups), or (groups, size) for a last axis; so have their keys in the place of it.
+    """
+    ops, most = ops_for(block), _GATHERED_BYTES[library_of(block)]
     row = max(block.size // max(block.shape[axis], 1) * block.dtype.itemsize, 1)
     for numbers, positions in groups.alike():
         size = positions.shape[1]
         step = max(most // (row * max(size, 1)), 1)
         for start, lanes in product(range(0, len(numbers), step), _divided(block.shape, axis, row * size / most)):
-            own = ops.from_host(numbers[start : start + step])
-            target = (*leading, *lanes[:axis], own, *lanes[axis + 1 :])
-            if size == 0:
-                found[target] = missing_of(dtype)
-                continue
             # Members become neighbours along a last axis; along others lanes are columns, as GPUs read them.
             part, members = block[lanes], positions[start : start + step]
-            members, dim = (members, axis + 1) if axis == block.ndim - 1 else (members.T, axis)
-            rows = ops.take(part, ops.from_host(members.reshape(-1)), axis)
-            rows = rows.reshape(_replaced(part.shape, axis, *members.shape))
-            found[target] = ops.reduce_lanes(rows, statistic, (dim,))
-    return found
+            members = members if axis == block.ndim - 1 else members.T
+            rows = ops.take(part, ops.from_host(members.reshape(-1)), axis) if size else part
+            shape = _replaced(part.shape, axis, *members.shape) if size else part.shape
+            yield numbers[start : start + step], lanes, members, rows.reshape(shape)
 
 
 def _divided(shape: Sequence[int], axis: int, parts: float) -> list[tuple[slice, ...]]:
@@ -104,14 +129,9 @@ def _replaced(shape: Sequence[int], axis: int, *sizes: int) -> tuple[int, ...]:
     return (*shape[:axis], *sizes, *shape[axis + 1 :])
 
 
-def missing_of(dtype: np.dtype[Any]) -> Any:
-    """NaN or NaT of a dtype."""
-    return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)[()]
-
-
 def are_missing(labels: Any) -> Any:
     """Tell which labels are NaN, NaT or None."""
-    if labels.dtype.kind not in _MISSING:
+    if labels.dtype.kind not in MISSING_KINDS:
         return np.zeros_like(labels, dtype=bool)
     if labels.dtype.kind == "T":
         labels = labels.astype(object)  # strings of which none equals, or differs from, a missing one
@@ -125,7 +145,7 @@ def code_dtype(count: int) -> np.dtype[Any]:
 
 def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Codes of labels, and how many each group has: those that are given, or the distinct labels in sorted order."""
-    if labels.dtype.kind in _MISSING and (missing := are_missing(labels)).any():
+    if labels.dtype.kind in MISSING_KINDS and (missing := are_missing(labels)).any():
         known, sizes = number_labels(labels[~missing], groups)
         codes = np.full(labels.shape, -1, known.dtype)
         codes[~missing] = known

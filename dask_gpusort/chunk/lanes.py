@@ -17,7 +17,7 @@ from ..table import Statistic
 from . import library_of
 
 #: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
-_BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
+BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
 
 
 def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], int]:
@@ -27,7 +27,7 @@ def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], i
     return block.transpose(*kept, *axes), shape, math.prod(block.shape[axis] for axis in axes)
 
 
-def result_shape(statistic: Statistic, shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+def result_shape(statistic: Any, shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
     """Shape of the statistics of an array: the dimensions of `q`, then those that are kept."""
     kept = [1 if axis in axes else size for axis, size in enumerate(shape) if keepdims or axis not in axes]
     return (*statistic.shape, *kept)
@@ -102,7 +102,7 @@ def reduce_weighted_lanes(
     weights = lanes_last(weights, axes)[0]
     found = np.empty_like(block, shape=(math.prod(statistic.shape), *kept), dtype=statistic.dtype_of(block.dtype))
     lane_bytes = max(length * (block.dtype.itemsize + 24), 1)
-    for batch in batches(kept, max(1, _BATCH_BYTES[library_of(block)] // lane_bytes)):
+    for batch in batches(kept, max(1, BATCH_BYTES[library_of(block)] // lane_bytes)):
         part = found[(slice(None), *batch)]
         size = (math.prod(part.shape[1:]), length)
         rows = lanes[batch].reshape(size).astype(block.dtype.newbyteorder("="), copy=False)

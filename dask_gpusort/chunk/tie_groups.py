@@ -170,6 +170,12 @@ def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGrou
     return TieGroups(keys, equal_nan, length)
 
 
+def refuse_nan(policy: NanPolicy, found: Any) -> None:
+    """Raise if NaN are found and the policy says so."""
+    if policy == "raise" and bool(found):
+        raise ValueError("The input contains nan values: use nan_policy='omit' or 'propagate'")
+
+
 @dataclass(frozen=True)
 class Ranking:
     """Say how keys are ranked."""
@@ -185,8 +191,7 @@ class Ranking:
 
     def refuse_nan(self, found: Any) -> None:
         """Raise if there are NaN and the policy says so."""
-        if self.nan_policy == "raise" and bool(found):
-            raise ValueError("The input contains nan values: use nan_policy='omit' or 'propagate'")
+        refuse_nan(self.nan_policy, found)
 
 
 def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:

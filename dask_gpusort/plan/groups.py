@@ -13,6 +13,8 @@ from .terms import Workers, format_chunks, format_lines, format_number, format_s
 
 #: As of order statistics; "sort" sorts each lane by its groups.
 GroupStrategy = Literal["blocks", "rechunk", "sort"]
+#: What must be whole in a chunk.
+Whole = Literal["nothing", "groups", "lanes"]
 GROUP_STRATEGIES: tuple[GroupStrategy, ...] = ("blocks", "rechunk", "sort")
 
 
@@ -38,16 +40,24 @@ class GroupPlan:
 
 
 def make_group_plan(
-    lanes: Lanes, groups: float, largest: float, window: int, workers: Workers, asked: GroupStrategy | None
+    lanes: Lanes,
+    groups: float,
+    largest: float,
+    window: int,
+    workers: Workers,
+    asked: GroupStrategy | None,
+    needed: Whole = "nothing",
 ) -> GroupPlan:
-    """Plan statistics of groups, of which the largest has so many elements, nan if unknown."""
+    """Plan what is found of groups, of which the largest has so many elements, nan if unknown."""
+    whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
     if asked is not None:
         strategy = asked
-    elif choose_strategy(lanes) == "samples":
+    elif choose_strategy(lanes) == "samples" and (
+        needed == "nothing" or (needed == "groups" and whole and lanes.chunks > 1)
+    ):
         strategy = "sort"
     else:
         strategy = "blocks" if lanes.chunks == 1 else "rechunk"
-    whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
     return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most_lanes_bytes(lanes, workers))
 
 

@@ -67,6 +67,9 @@ class Statistic:
     skip_nan: bool  # whether NaN and NaT take no part, as in `numpy.nanquantile`; otherwise a lane with one gives NaN
     weak: bool = False  # whether `q` was a Python number: the result then has the dtype of the keys, if they are floats
 
+    #: Keys that a lane must have; without them its results are NaN.
+    least, fill = 1, None
+
     @classmethod
     def quantiles(cls, q: Any, method: str = "linear", *, skip_nan: bool = False, percent: bool = False) -> Statistic:
         """Make quantiles, or percentiles, of NumPy's arguments `q` and `method`, and refuse what NumPy refuses."""

@@ -21,6 +21,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.callbacks import Callback
+from dask.utils import parse_bytes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support import grouped, oracle
@@ -311,12 +312,52 @@ def unique(draw: Any, shape: tuple[int, ...]) -> Case:
 
 
 def nunique(draw: Any, shape: tuple[int, ...]) -> Case:
-    array, equal_nan = make(draw, shape, ours.CODED), draw(st.booleans())
-    return Case(
-        [array],
-        lambda x: dask_gpusort.nunique(x, equal_nan=equal_nan),
-        [np.int64(len(np.unique(array, equal_nan=equal_nan)))],
-    )
+    array, equal_nan, axis = make(draw, shape, ours.CODED), draw(st.booleans()), axes_of(draw, shape)
+    axis = None if len(shape) == 1 else axis  # sizes may be unknown
+    wanted = of_lanes(functools.partial(count_distinct, equal_nan=equal_nan), array, axis, np.int64)
+    return Case([array], lambda x: dask_gpusort.nunique(x, axis, equal_nan=equal_nan), [wanted], None, same_scalars)
+
+
+def count_distinct(lane: np.ndarray, equal_nan: bool) -> int:
+    # Without the counts, NumPy takes all NaT as equal.
+    return len(np.unique(lane, return_counts=True, equal_nan=equal_nan)[0])
+
+
+def of_lanes(function: Callable[[np.ndarray], Any], array: np.ndarray, axis: Any, dtype: Any) -> np.ndarray:
+    """What a function finds of each lane along some axes."""
+    axes = range(array.ndim) if axis is None else [one % array.ndim for one in np.atleast_1d(axis)]
+    lanes = np.moveaxis(array, [*axes], range(len(axes)))
+    lanes = lanes.reshape(math.prod(lanes.shape[: len(axes)]), *lanes.shape[len(axes) :])
+    found = np.empty(lanes.shape[1:], dtype)
+    for index in np.ndindex(found.shape):
+        found[index] = function(lanes[(slice(None), *index)])
+    return found
+
+
+def mode_of(lane: np.ndarray, policy: str) -> tuple[Any, int]:
+    """The smallest of the most common elements, and its count."""
+    values, counts = np.unique(lane, return_counts=True)
+    if policy == "omit" and lane.dtype.kind in "fcmM":
+        counts = np.where(np.isnan(values), 0, counts)
+    if len(values) == 0:
+        return ("NaT" if lane.dtype.kind in "mM" else np.nan), 0
+    return values[counts.argmax()], counts.max()
+
+
+def mode(draw: Any, shape: tuple[int, ...]) -> Case:
+    # NumPy's scalars of strings have another dtype than their array.
+    dtypes = [dtype for dtype in DISTINCT if getattr(dtype, "kind", "T") not in "STU"]
+    array, axis = make(draw, shape, dtypes), axes_of(draw, shape)
+    policy, keepdims = draw(st.sampled_from(["propagate", "omit"])), draw(st.booleans())
+    # Of no elements, the mode is NaN.
+    sizes = [shape[dim] for dim in np.atleast_1d(range(len(shape)) if axis is None else axis)]
+    dtype = np.dtype("f8") if 0 in sizes and array.dtype.kind not in "fcmM" else array.dtype
+    wanted = [of_lanes(lambda lane: mode_of(lane, policy)[0], array, axis, dtype)]
+    wanted += [of_lanes(lambda lane: mode_of(lane, policy)[1], array, axis, np.int64)]
+    if keepdims:
+        wanted = [np.expand_dims(one, tuple(range(len(shape))) if axis is None else axis) for one in wanted]
+    call = functools.partial(dask_gpusort.mode, axis=axis, nan_policy=policy, keepdims=keepdims)
+    return Case([array], call, wanted, None, same_but_for_byte_order)
 
 
 IN_SETS = [np.dtype(name) for name in ("i1", "i8", "f4", "f8", "c8", "M8[D]", "S3", "U2", "?")]
@@ -536,10 +577,14 @@ def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([array, weights], call, [wanted], None, same_but_for_byte_order)
 
 
+def listed(axis: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(range(len(shape))) if axis is None else tuple(one % len(shape) for one in np.atleast_1d(axis))
+
+
 def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     array, name, arguments, options = draw(grouped.keys_of(shape))
     axis = axes_of(draw, shape)
-    axes = tuple(range(len(shape))) if axis is None else tuple(one % len(shape) for one in np.atleast_1d(axis))
+    axes = listed(axis, shape)
     labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
     window = draw(st.sampled_from([None, 1, 3, 5, 301])) if len(axes) == 1 else None
     # Of strings and objects there is no NaN, which is the result of a group that may be empty.
@@ -572,6 +617,111 @@ def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([array, labels] if lazy else [array], call, [result], None, same_but_for_byte_order)
 
 
+#: Arguments of `make`: keys of groups; a third of the arrays hold many NaN or NaT.
+IN_GROUPS = st.sampled_from(
+    [(["?", "i1", "u2", "i8", "U3", "S3"],), (["f8", ">f4", "c16", "M8[D]"],), (["f2", "f4", "m8[s]"], ["special"])]
+)
+
+
+def where_groups_fit(function: Callable[..., Any], labels: np.ndarray, window: int | None = None) -> Callable[..., Any]:
+    """The function, with larger chunks where it refuses lanes that are not whole in a chunk, nor are their groups."""
+    largest = max(map(len, grouped.members_of(labels, None, window or 1)), default=0)
+
+    def call(*given: Any) -> Any:
+        limit = parse_bytes(dask.config.get("array.chunk-size"))
+        try:
+            with dask.config.set({"array.chunk-size": max(limit, largest * given[0].dtype.itemsize)}):
+                return function(*given)
+        except ValueError as error:
+            if "do not fit a chunk" not in str(error):
+                raise
+        with dask.config.set({"array.chunk-size": "128MiB"}):
+            return function(*given)
+
+    return call
+
+
+def reducer_of_groups(name: str) -> Callable[[Any, tuple[int, ...]], Case]:
+    """A row of a function that finds something of groups along axes."""
+
+    def draw_groups(draw: Any, shape: tuple[int, ...]) -> Case:
+        array, k, equal_nan = make(draw, shape, *draw(IN_GROUPS)), draw(st.integers(-4, 4)), draw(st.booleans())
+        policy, has_nan = draw(st.sampled_from(["propagate", "omit"])), array.dtype.kind not in "US"
+        top = name in ("topk", "argtopk")
+        axis = draw(st.integers(-len(shape), len(shape) - 1)) if top else axes_of(draw, shape)
+        axes, lazy = listed(axis, shape), draw(st.booleans())
+        labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
+        wanted = draw(grouped.groups_of(labels, absent=has_nan)) if has_nan or not lazy else None
+        window = draw(st.sampled_from([None, 3, 301])) if len(axes) == 1 and not top else None
+
+        def first(lanes: np.ndarray) -> np.ndarray:
+            order = oracle.argsort(lanes, 0, descending=k > 0)[: abs(k)]
+            return np.take_along_axis(lanes, order, 0) if name == "topk" else order
+
+        def along(function: Callable[[np.ndarray], Any], dtype: Any = None) -> Callable[[np.ndarray], np.ndarray]:
+            return lambda lanes: of_lanes(function, lanes, 0, dtype or lanes.dtype)
+
+        functions, least, fill = {
+            "topk": ([first], abs(k), None),
+            "argtopk": ([first], abs(k), -1),
+            "nunique": ([along(functools.partial(count_distinct, equal_nan=equal_nan), int)], 1, 0),
+            "mode": (
+                [along(lambda lane: mode_of(lane, policy)[0]), along(lambda lane: mode_of(lane, policy)[1], int)],
+                1,
+                None,
+            ),
+        }[name]
+        about = array, axes, labels, wanted, window or 1
+        results = [
+            grouped.expected(function, *about, least=least, fill=0 if number else fill)
+            for number, function in enumerate(functions)
+        ]
+        occur = lazy and wanted is None and least <= 1
+        may_lack = results[0][1] if not lazy else least > 0 and not occur
+        assume(has_nan or fill is not None or not may_lack)
+        assume(not (lazy and wanted is None and da.array_expr_enabled()))
+        found = [one for one, _ in results]
+        if may_lack and fill is None and found[0].dtype.kind in "biu":
+            found[0] = found[0].astype(np.float64)
+        if name == "argtopk":
+            found = [grouped.positions_of_members(found[0], labels, wanted, axes[0])]
+        options = {"nunique": {"equal_nan": equal_nan}, "mode": {"nan_policy": policy}}.get(name, {"k": k})
+        options |= {} if top else {"window": window}
+
+        def call(x: Any, by: Any = labels) -> Any:
+            return getattr(dask_gpusort, name)(x, axis=axis, by=by, groups=wanted, **options)
+
+        call = where_groups_fit(call, labels, window)
+        return Case([array, labels] if lazy else [array], call, found, None, same_but_for_byte_order)
+
+    return draw_groups
+
+
+GROUPED = ("topk", "argtopk", "nunique", "mode")
+
+
+def grouped_rank(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis = make(draw, shape, *draw(RANKED)), axis_of(draw, shape)
+    method, pct = draw(st.sampled_from(METHODS)), draw(st.booleans())
+    policy, lazy = draw(st.sampled_from(["omit", "propagate"])), draw(st.booleans())
+    axes = listed(axis, shape)
+    labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
+    lanes = array.reshape(-1) if axis is None else array
+    dim, wanted = axis or 0, np.full(lanes.shape, np.nan)
+    for positions in grouped.members_of(labels, None):
+        at = (slice(None),) * (dim % lanes.ndim) + (positions,)
+        wanted[at] = ranks_of_lanes(lanes[at], dim, method, policy, pct)
+    missing = labels.dtype.kind in "fcmMOT" if lazy else None in grouped.plain(labels.reshape(-1))
+    if not (method == "average" or pct or array.dtype.kind in "fmM" or missing):
+        wanted = wanted.astype(np.int64)
+
+    def call(x: Any, by: Any = labels) -> Any:
+        return dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct, by=by)
+
+    call = where_groups_fit(call, labels)
+    return Case([array, labels] if lazy else [array], call, [wanted], like_of(axis, shape), assert_same_values)
+
+
 def shuffle(draw: Any, shape: tuple[int, ...]) -> Case:
     axis, seed = draw(st.integers(0, len(shape) - 1)), draw(st.integers(0, 1 << 70))
     other = tuple(size if dim == axis else draw(st.integers(0, 3)) for dim, size in enumerate((*shape, 2)))
@@ -601,6 +751,7 @@ FUNCTIONS = {
     "rank": Function(rank),
     "unique": Function(unique),
     "nunique": Function(nunique),
+    "mode": Function(mode, unknown=False),
     "union1d": Function(set_function("union1d")),
     "intersect1d": Function(set_function("intersect1d")),
     "setdiff1d": Function(set_function("setdiff1d")),
@@ -618,6 +769,8 @@ FUNCTIONS = {
     "quantile": Function(quantile, unknown=False),
     "weighted quantile": Function(weighted_quantile, unknown=False),
     "grouped quantile": Function(grouped_quantile, unknown=False),
+    **{f"grouped {name}": Function(reducer_of_groups(name), unknown=False) for name in GROUPED},
+    "grouped rank": Function(grouped_rank, unknown=False),
 }
 
 

@@ -262,3 +262,49 @@ def test_few_elements_are_gathered_at_a_time(monkeypatch):
     np.testing.assert_array_equal(found[0], np.median(array.compute()[rows], axis=0))
     # The longest of the other dimensions is divided, into single elements here.
     assert [block.shape for block in taken] == [(len(rows), 20, 1)] * 30
+
+
+def test_series_that_do_not_fit_a_chunk():
+    """With labels in memory they are sorted by their groups, if these fit."""
+    x = da.from_array(np.random.default_rng(0).integers(0, 9, 3000), chunks=100)
+    labels, many, wanted = np.arange(3000) % 2, np.arange(3000) % 70, [5, 1, *range(9, 60), 99]
+    functions = {
+        "mode": lambda **by: dask_gpusort.mode(x, groups=wanted, **by).mode,
+        "nunique": lambda **by: dask_gpusort.nunique(x, groups=wanted, window=3, **by),
+        "topk": lambda **by: dask_gpusort.topk(x, 3, groups=wanted, **by),
+        "argtopk": lambda **by: dask_gpusort.argtopk(x, 3, **by),
+        "rank": lambda **by: dask_gpusort.rank(x, **by),
+    }
+    for name, function in functions.items():
+        whole = function(by=many)
+        with dask.config.set({"array.chunk-size": "2kiB"}):
+            for by_ in (labels, da.from_array(many, chunks=100), *([many] * (name in ("argtopk", "rank")))):
+                with (
+                    no_computation(),
+                    pytest.raises(ValueError, match="lanes of 3,000 elements do not fit a chunk: give larger"),
+                ):
+                    function(by=by_)
+            if name not in ("argtopk", "rank"):
+                found = function(by=many)
+                assert any("sort" in str(key) for key in found.__dask_graph__())
+                np.testing.assert_array_equal(computed(found), computed(whole))
+
+
+def test_ranks_are_those_of_pandas():
+    pd = pytest.importorskip("pandas")
+    keys, labels = np.random.default_rng(0).integers(0, 9, 200) / 2, np.array([*"abcd", None] * 40, object)
+    keys[::7] = np.nan
+    groups = pd.Series(keys).groupby(labels)
+    for method in ("average", "min", "max", "dense", "ordinal"):
+        for pct in (False, True):
+            if pct and method == "dense":
+                continue  # pandas divides by the number of distinct keys
+            found = dask_gpusort.rank(
+                da.from_array(keys, chunks=30), by=labels, method=method, nan_policy="omit", pct=pct
+            )
+            wanted = groups.rank(method.replace("ordinal", "first"), pct=pct)
+            np.testing.assert_allclose(computed(found), wanted.to_numpy(), rtol=1e-15)
+    text = dask_gpusort.explain_rank(da.from_array(keys, chunks=30), by=labels)
+    assert "groups    4" in text
+    with pytest.raises(ValueError, match="contains nan"):
+        computed(dask_gpusort.mode(da.from_array(keys, chunks=30), by=labels, nan_policy="raise").mode)

@@ -38,6 +38,7 @@ SOME = [
     "test_functions.py::test_one_dimension[searchsorted]",
     "test_functions.py::test_one_dimension[take_along_axis]",
     "test_functions.py::test_one_dimension[grouped quantile]",
+    "test_functions.py::test_several_dimensions[mode]",
     "test_dask_array_package.py::test_arrays_of_the_package_are_given_back_lazily",
 ]
 REST = [
@@ -57,6 +58,8 @@ REST = [
     "test_functions.py::test_one_dimension[isin]",
     "test_functions.py::test_one_dimension[interp]",
     "test_functions.py::test_several_dimensions[grouped quantile]",
+    "test_functions.py::test_several_dimensions[grouped rank]",
+    "test_functions.py::test_one_dimension[grouped mode]",
     "test_search.py::test_sorter",
     "test_explain.py::test_rank",
     "test_explain.py::test_searchsorted",

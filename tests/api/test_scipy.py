@@ -185,6 +185,23 @@ def test_rankdata(nan_policy, method, raise_if_computes):
 
 
 @inside
+@pytest.mark.filterwarnings("ignore:.*too small")
+@pytest.mark.parametrize("nan_policy", ["propagate", "omit"])
+@pytest.mark.parametrize("axis", [None, 0, 1, (1, 0)])
+def test_mode(axis, nan_policy, raise_if_computes):
+    array = np.random.default_rng(0).integers(0, 9, (40, 6)) / 2
+    array[::2, 1], array[:, 2] = np.nan, np.nan
+    for keepdims in (False, True):
+        options = {"axis": axis, "nan_policy": nan_policy, "keepdims": keepdims}
+        with raise_if_computes():
+            found = stats.mode(da.from_array(array, chunks=(11, 4)), **options)
+        wanted = stats.mode(array, **options)
+        for name in ("mode", "count"):
+            got = computed(getattr(found, name))
+            np.testing.assert_array_equal(got, getattr(wanted, name))
+
+
+@inside
 @settings(settings.get_profile("few"), max_examples=40)
 @given(data=st.data())
 def test_quantile(data):

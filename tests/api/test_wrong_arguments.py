@@ -58,6 +58,11 @@ def is_statistic(name: str) -> bool:
     return name in STATISTICS
 
 
+def takes_axes(name: str) -> bool:
+    """Whether the function reduces several axes."""
+    return name in (*STATISTICS, "mode", "nunique")
+
+
 def having(*parameters: str) -> list[str]:
     """The functions that have all parameters."""
     return [name for name, own in PARAMETERS.items() if {*parameters} <= {*own}]
@@ -76,9 +81,9 @@ WRONG = {
         Wrong(10**9, AxisError, "use an axis from -2 to 1: axis 1000000000 is out of bounds"),
         Wrong(0.5, TypeError, "axis must be an integer.*, not 0.5"),
         Wrong("time", TypeError, "axis must be an integer.*, not 'time'"),
-        Wrong((0, 1), TypeError, r"axis must be an integer.*, not \(0, 1\)", no(is_statistic)),
-        Wrong((0, 0), ValueError, "repeated axis.*once", is_statistic),
-        Wrong((0, "x"), TypeError, "axis must be an integer, a tuple of them or None", is_statistic),
+        Wrong((0, 1), TypeError, r"axis must be an integer.*, not \(0, 1\)", no(takes_axes)),
+        Wrong((0, 0), ValueError, "repeated axis.*once", takes_axes),
+        Wrong((0, "x"), TypeError, "axis must be an integer, a tuple of them or None", takes_axes),
         Wrong(None, TypeError, "axis must be an integer, not None", no(flattens)),
     ],
     "q": [
@@ -262,6 +267,12 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     ),
     (having("arr"), {"arr": UNKNOWN_ROWS, "indices": da.zeros((4, 3), dtype=int)}, ValueError, SIZES),
     (having("out", "strategy"), {"axis": 0, "strategy": "blocks"}, ValueError, "whole in their chunks"),
+    *(
+        (["topk"], {"a": X, "axis": -1, "by": np.ones(12), **one}, TypeError, message)
+        for one, message in (({"values": [X]}, "take values at .* argtopk"), ({"split_every": 2}, "split_every is not"))
+    ),
+    (["topk"], {"a": X.astype("U3"), "axis": 0, "by": np.arange(12), "k": 2}, TypeError, "fewer than 2.*so often"),
+    (["mode"], {"by": np.ones(4), "keepdims": True}, TypeError, "keepdims is not for groups"),
     (having("weights"), {"array": X.astype("U3"), "strategy": "samples", "method": "lower"}, ValueError, "needs num"),
     (having("weights"), {"weights": np.ones(4, complex), "axis": 0, **INVERTED}, TypeError, "real numbers"),
     (having("weights"), {"a": UNKNOWN, "weights": np.ones(12), **INVERTED}, ValueError, SIZES),
@@ -554,7 +565,7 @@ def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> Non
         return
     indices = {"indices": da.zeros((1, 1) if axis is not None else 1, dtype=int)} if "along" in name else {}
     given = {**arguments_of(name, UNKNOWN_ROWS), **indices, "axis": axis}
-    if name in (OF_ANY_SIZES if axis is not None else (*STATISTICS, "unique", "explain_unique")):
+    if name in (OF_ANY_SIZES if axis is not None else (*STATISTICS, "unique", "explain_unique", "nunique", "mode")):
         call(name, given)
     else:
         refused(name, given, ValueError, r"^(a|arr|x|an array|the array) .*compute_chunk_sizes\(\)")

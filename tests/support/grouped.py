@@ -107,20 +107,11 @@ def keys_of(draw: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, str, list[An
     return array.reshape(shape), name, arguments, options
 
 
-def expected(
-    function: Callable[[Any], Any],
-    array: np.ndarray,
-    axes: tuple[int, ...],
-    labels: np.ndarray,
-    wanted: Any,
-    window: int,
-) -> tuple[np.ndarray, bool]:
-    """The statistics of the groups, and whether one of these has no elements; `function` reduces the first axis."""
-    lanes = np.moveaxis(array, axes, range(len(axes)))
-    lanes, known = lanes.reshape(labels.size, *lanes.shape[len(axes) :]), plain(labels.reshape(-1))
+def members_of(labels: np.ndarray, wanted: Any, window: int = 1) -> list[list[int]]:
+    """Positions of the elements of each group, which are in it once for each neighbour of its label."""
+    known = plain(labels.reshape(-1))
     names = in_order({one for one in known if one is not None}) if wanted is None else plain(wanted)
-    like = function(np.ones((1, 1), array.dtype))[..., 0]
-    members = [
+    return [
         [
             position + step
             for position, label in enumerate(known)
@@ -129,13 +120,41 @@ def expected(
         ]
         for name in names
     ]
-    empty = not all(members)
-    dtype = np.dtype("f8") if empty and like.dtype.kind in "biu" else like.dtype
-    found = np.empty((*like.shape, len(names), *lanes.shape[1:]), dtype)
+
+
+def expected(
+    function: Callable[[Any], Any],
+    array: np.ndarray,
+    axes: tuple[int, ...],
+    labels: np.ndarray,
+    wanted: Any,
+    window: int,
+    least: int = 1,
+    fill: int | None = None,
+) -> tuple[np.ndarray, bool]:
+    """The statistics of the groups, and whether one of these has fewer than `least` elements.
+
+    `function` reduces the first axis; what it lacks of a few elements is `fill`, None for NaN.
+    """
+    lanes = np.moveaxis(array, axes, range(len(axes)))
+    lanes = lanes.reshape(labels.size, *lanes.shape[len(axes) :])
+    like = function(np.ones((max(least, 1), 1), array.dtype))[..., 0]
+    members = members_of(labels, wanted, window)
+    lacks = any(len(positions) < least for positions in members)
+    dtype = np.dtype("f8") if lacks and fill is None and like.dtype.kind in "biu" else like.dtype
+    found = np.zeros((*like.shape, len(members), *lanes.shape[1:]), dtype)
+    if lacks and dtype.kind not in "USO":
+        found[...] = fill if fill is not None else np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
     for number, positions in enumerate(members):
-        before = (slice(None),) * like.ndim + (number,)
-        if not positions:
-            found[before] = np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
-        elif lanes.size:
-            found[before] = function(lanes[positions])
-    return np.moveaxis(found, like.ndim, like.ndim + min(axes)), empty
+        if positions and lanes.size:
+            own = np.asarray(function(lanes[positions]))
+            found[(*map(slice, own.shape[: like.ndim]), number)] = own
+    return np.moveaxis(found, like.ndim, like.ndim + min(axes)), lacks
+
+
+def positions_of_members(found: np.ndarray, labels: np.ndarray, wanted: Any, axis: int) -> np.ndarray:
+    """Positions among the members of each group, shape (k, ...), as positions along an axis; -1 stays."""
+    groups = np.moveaxis(found.copy(), axis + 1, 0)
+    for own, positions in zip(groups, members_of(labels, wanted), strict=True):
+        own[...] = np.array([*positions, -1])[own]
+    return np.moveaxis(groups, 0, axis + 1)

@@ -27,6 +27,7 @@ from dask.typing import Key
 
 from ...chunk import complete, library_of, ops_for
 from ...chunk.groups import (
+    MISSING_KINDS,
     Groups,
     code_dtype,
     edge_of,
@@ -39,8 +40,11 @@ from ...chunk.groups import (
     reduce_groups,
     sizes_of,
 )
+from ...chunk.reducers import Reducer
 from ...plan import Plan
-from ...plan.groups import GroupPlan, describe_groups, make_group_plan
+from ...plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
+from ...plan.select import Lanes
+from ...plan.terms import format_number
 from ...table import Statistic
 from .._dask import List, TaskRef
 from ..collection import Output, new_arrays
@@ -77,10 +81,18 @@ class Labels:
         codes = by.map_blocks(find_codes, groups=groups, expected=by.dtype, dtype=meta.dtype, meta=meta)
         return cls(codes, len(groups), None, window)
 
+    def may_lack(self, least: int) -> bool:
+        """Whether a group may have fewer than so many elements."""
+        if self.sizes is None:
+            return least > math.isnan(self.count)  # labels of an unknown number are those that occur
+        return bool((self.sizes < least).any())
+
     @property
-    def may_be_empty(self) -> bool:
-        """Whether a group may have no elements."""
-        return not math.isnan(self.count) and (self.sizes is None or 0 in self.sizes)
+    def may_be_missing(self) -> bool:
+        """Whether an element may be in no group."""
+        if self.sizes is None:
+            return not math.isnan(self.count) or self.array.dtype.kind in MISSING_KINDS
+        return int(self.sizes.sum()) < self.array.size
 
     @property
     def group_count(self) -> int | None:
@@ -93,9 +105,11 @@ def find_codes(block: Any, groups: np.ndarray, expected: np.dtype[Any]) -> Any:
     return number_labels(on_host(checked_chunk(block, expected, "a chunk of the labels")), groups)[0]
 
 
-def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], labels: Labels, strategy: str) -> Any:
-    """Build an order statistic of the groups along some axes, which ascend: groups are in the place of the first."""
-    dtype = grouped_dtype(check_statistic(array, statistic), array.dtype, labels)
+def build_grouped(
+    array: Any, statistic: Statistic | Reducer, axes: tuple[int, ...], labels: Labels, strategy: str = "auto"
+) -> Any:
+    """Build what is found of the groups along some axes, which ascend: groups are in the place of the first."""
+    dtype = grouped_dtype(array, statistic, labels)
     if len(axes) > 1:
         if any(map(math.isnan, (*(array.shape[dim] for dim in axes), *labels.array.shape))):
             raise ValueError("by of several axes needs known sizes: call compute_chunk_sizes() of a and of by first")
@@ -109,7 +123,7 @@ def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], label
     if plan.strategy != "sort" or not array.size:
         found = _reduce_whole(array, statistic, axis, labels, plan, dtype)
     else:
-        function = _by_groups if plan.whole_groups else _by_groups_and_keys
+        function: Any = _by_groups if plan.whole_groups else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
     first = len(statistic.shape)
     dims = list(range(found.ndim))
@@ -117,14 +131,16 @@ def build_grouped(array: Any, statistic: Statistic, axes: tuple[int, ...], label
     return with_axes(found, dims)
 
 
-def grouped_dtype(found: np.dtype[Any], dtype: np.dtype[Any], labels: Labels) -> np.dtype[Any]:
-    """The dtype of results of keys of a dtype: numbers become float64 if a group may be empty, whose result is NaN."""
-    if not labels.may_be_empty or found.kind in "fcmM":
+def grouped_dtype(array: Any, statistic: Statistic | Reducer, labels: Labels) -> np.dtype[Any]:
+    """The dtype of results: numbers become float64 if a group may lack some, which are NaN."""
+    found = check_statistic(array, statistic)
+    if statistic.fill is not None or not labels.may_lack(statistic.least) or found.kind in "fcmM":
         return found
     if found.kind not in "biu":
+        few = "labels that do not occur" if statistic.least == 1 else f"fewer than {statistic.least} elements"
         raise TypeError(
-            f"groups may have labels that do not occur, and keys of {dtype} have no NaN for them: give a of numbers or "
-            "dates, or labels in memory and groups that occur"
+            f"groups may have {few}, and keys of {array.dtype} have no NaN for them: give a of numbers or dates, or "
+            "labels in memory and groups that occur" + " so often" * (statistic.least > 1)
         )
     return np.dtype(np.float64)
 
@@ -134,7 +150,7 @@ def _in_chunks_of(array: Any, axes: Sequence[int], labels: Any) -> Any:
     return same_chunks(tuple(array.chunks[dim] for dim in axes), labels, "by", "a along the axis")
 
 
-def _planned(array: Any, statistic: Statistic, axis: int, labels: Labels, strategy: str) -> GroupPlan:
+def _planned(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, strategy: str) -> GroupPlan:
     lanes = lanes_of(array, (axis,), statistic.objects)
     asked: Any = None if strategy == "auto" else strategy
     if asked == "blocks" and lanes.chunks > 1:
@@ -142,11 +158,28 @@ def _planned(array: Any, statistic: Statistic, axis: int, labels: Labels, strate
     if asked == "sort" and not lanes.searchable:
         what = "q of Python objects" if statistic.objects else array.dtype
         raise ValueError(f"strategy='sort' needs numbers or dates, not {what}: use strategy='auto'")
-    largest = math.nan if labels.sizes is None else int(labels.sizes.max(initial=0))
-    workers = Runtime.of(array).workers
-    plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked)
+    # Groups that are sorted lose the positions.
+    needed: Whole = "nothing"
+    if isinstance(statistic, Reducer):
+        needed = "lanes" if statistic.positions else "groups"
+    plan = plan_groups(array, lanes, labels, needed, asked)
     if plan.strategy == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
         raise ValueError(UNKNOWN_LANES)
+    return plan
+
+
+def plan_groups(array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: Any = None) -> GroupPlan:
+    """The plan of what is found of groups, for which some keys are `needed` in one chunk."""
+    largest = math.nan if labels.sizes is None else int(labels.sizes.max(initial=0))
+    workers = Runtime.of(array).workers
+    plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked, needed)
+    long = lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit
+    if needed != "nothing" and plan.strategy == "rechunk" and long:
+        other = ", or by in memory, if its groups fit" * (needed == "groups")
+        raise ValueError(
+            f"lanes of {format_number(lanes.keys)} elements do not fit a chunk: give larger chunks, with "
+            f"dask.config.set({{'array.chunk-size': ...}}){other}"
+        )
     note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)))
     return plan
 
@@ -164,23 +197,27 @@ def make_groups(codes: Any, count: Any, window: int) -> Any:
 def reduce_chunk(
     block: Any,
     groups: Any,
-    statistic: Statistic,
+    statistic: Statistic | Reducer,
     expected: np.dtype[Any],
     axis: int,
     length: float,
     found: np.dtype[Any],
 ) -> Any:
     """Task: the statistic of each group of each lane of one chunk, along an axis of some length, in a dtype."""
-    block, groups = checked_lanes(only_chunk(block), expected, {axis: length}), only_chunk(groups).item()
-    if groups.length != block.shape[axis]:
-        raise wrong_size(f"by has {groups.length} labels for a lane", block.shape[axis])
-    return complete(reduce_groups(block, statistic, axis, groups, found))
+    block, own = checked_groups(block, groups, expected, axis, length)
+    return complete(reduce_groups(block, statistic, axis, own, found))
 
 
-def _reduce_whole(
-    array: Any, statistic: Statistic, axis: int, labels: Labels, plan: GroupPlan, dtype: np.dtype[Any]
-) -> Any:
-    """Statistics of the groups of lanes that are made whole in their chunks."""
+def checked_groups(block: Any, groups: Any, expected: np.dtype[Any], axis: int, length: float) -> tuple[Any, Groups]:
+    """A chunk, whose lanes along an axis have some length, and their groups, as tasks get them."""
+    block, own = checked_lanes(only_chunk(block), expected, {axis: length}), only_chunk(groups).item()
+    if own.length != block.shape[axis]:
+        raise wrong_size(f"by has {own.length} labels for a lane", block.shape[axis])
+    return block, own
+
+
+def with_groups(array: Any, axis: int, labels: Labels, plan: GroupPlan) -> tuple[Any, Any]:
+    """The array with lanes that are whole in their chunks, and the groups of each."""
     lanes = whole_lanes(array, (axis,), plan.lanes_bytes)
     codes = rechunk(_in_chunks_of(lanes, [axis], labels.array), {0: -1})
     groups = blockwise(
@@ -195,6 +232,14 @@ def _reduce_whole(
         dtype=object,
         meta=np.empty((), object),
     )
+    return lanes, groups
+
+
+def _reduce_whole(
+    array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, plan: GroupPlan, dtype: np.dtype[Any]
+) -> Any:
+    """Statistics of the groups of lanes that are made whole in their chunks."""
+    lanes, groups = with_groups(array, axis, labels, plan)
     return _reduced(lanes, groups, (), statistic, axis, (labels.count,), dtype)
 
 
@@ -202,7 +247,7 @@ def _reduced(
     lanes: Any,
     groups: Any,
     groups_dims: tuple[int, ...],
-    statistic: Statistic,
+    statistic: Statistic | Reducer,
     axis: int,
     counts: tuple[float, ...],
     dtype: np.dtype[Any],
@@ -259,7 +304,7 @@ def _pairs(lane: Any, labels: Labels) -> tuple[Any, Any]:
     return pairs[0] if len(pairs) == 1 else tuple(map(da.concatenate, zip(*pairs, strict=True)))
 
 
-def _by_groups(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:
+def _by_groups(lane: Any, labels: Labels, statistic: Statistic | Reducer, dtype: np.dtype[Any]) -> Any:
     """Divide a lane into parts of whole groups, and reduce each part."""
     keys, codes = _pairs(lane, labels)
     sizes = labels.sizes

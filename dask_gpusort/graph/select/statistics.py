@@ -27,8 +27,9 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 from tlz import concat
 
-from ...chunk import complete, library_of, ops_for
+from ...chunk import complete, library_of
 from ...chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
+from ...chunk.reducers import Reducer, reduce_lanes
 from ...config import setting
 from ...plan.select import LANES_BYTES, Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
 from ...table import Ranks, Statistic
@@ -62,8 +63,11 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     return select_by_samples(array, statistic, axes, keepdims, plan)
 
 
-def check_statistic(array: Any, statistic: Statistic) -> np.dtype[Any]:
+def check_statistic(array: Any, statistic: Statistic | Reducer) -> np.dtype[Any]:
     """Refuse a statistic that the elements of an array do not have, and give the dtype of its results."""
+    if isinstance(statistic, Reducer):
+        Options().check(Options().keys(array, "positions"))
+        return statistic.dtype_of(array.dtype)
     if statistic.objects and chunk_library(array) == "cupy":
         raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
     statistic.check_objects(array.dtype)
@@ -156,15 +160,15 @@ def lanes_of(array: Any, axes: tuple[int, ...], objects: bool = False) -> Lanes:
 
 
 def reduce_block(
-    block: Any, statistic: Statistic, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
+    block: Any, statistic: Statistic | Reducer, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
 ) -> Any:
     """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
     block = checked_lanes(only_chunk(block), expected, lengths)
-    return complete(ops_for(block).reduce_lanes(block, statistic, tuple(lengths), keepdims))
+    return complete(reduce_lanes(block, statistic, tuple(lengths), keepdims))
 
 
 def reduce_blocks(
-    array: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool, limit: float = LANES_BYTES
+    array: Any, statistic: Statistic | Reducer, axes: Sequence[int], keepdims: bool, limit: float = LANES_BYTES
 ) -> Any:
     """Find the statistic of each lane of an array, shape (*statistic.shape, *kept axes), by chunks of whole lanes.
 
@@ -174,7 +178,7 @@ def reduce_blocks(
 
 
 def _reduced(
-    function: Any, lanes: Sequence[Any], statistic: Statistic, axes: Sequence[int], keepdims: bool, token: str
+    function: Any, lanes: Sequence[Any], statistic: Statistic | Reducer, axes: Sequence[int], keepdims: bool, token: str
 ) -> Any:
     """What a task makes of chunks of whole lanes, and of those of other arrays beside them."""
     keys, first = lanes[0], len(statistic.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ...chunk import complete
 from ...chunk.distinct import Columns
+from ...chunk.groups import rank_groups
 from ...chunk.tie_groups import Ranking, rank_rows, ranks_of_groups
 from ...plan import Plan
 from ...plan.memory import device_bytes
@@ -18,7 +19,8 @@ from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..explain import Made, note
 from ..in_one_task import of_whole
 from ..input_checks import checked_lanes
-from ..inputs import describe_flat, flatten, lane_by_lane, rechunk_checked
+from ..inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
+from ..select.groups import Labels, checked_groups, plan_groups, with_groups
 from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request
@@ -90,6 +92,49 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     if plan.strategy == "join":
         return of_whole(array, RanksOfWhole(ranking, axis), [(True, ranking.dtype_of(array.dtype))], "rank")[0]
     return rechunk_checked(_rank_blocks(whole_lanes(array, (axis,)), ranking, axis), array.chunks)
+
+
+def rank_chunk(
+    block: Any,
+    groups: Any,
+    ranking: Ranking,
+    expected: np.dtype[Any],
+    axis: int,
+    length: float,
+    found: np.dtype[Any],
+) -> Any:
+    """Task: the ranks of the keys of one chunk in their groups along an axis of some length, in a dtype."""
+    block, own = checked_groups(block, groups, expected, axis, length)
+    return complete(rank_groups(block, ranking, axis, own, found))
+
+
+def build_grouped_rank(array: Any, ranking: Ranking, axis: int | None, labels: Labels) -> Any:
+    """Rank an array's keys in their groups along an axis, or flat if None, in the array's chunks."""
+    if axis is None:
+        labels = replace(labels, array=flatten(labels.array, None)[0])
+    array, axis = flatten(array, axis)
+    stable_keys(array)
+    plan = plan_groups(array, lanes_of(array, (axis,)), labels, "lanes")
+    dtype = np.dtype(np.float64) if labels.may_be_missing else ranking.dtype_of(array.dtype)
+    whole, groups = with_groups(array, axis, labels, plan)
+    dims = tuple(range(array.ndim))
+    ranks = blockwise(
+        rank_chunk,
+        dims,
+        whole,
+        dims,
+        groups,
+        (),
+        ranking=ranking,
+        found=dtype,
+        expected=array.dtype,
+        axis=axis,
+        length=array.shape[axis],
+        dtype=dtype,
+        token="rank-groups",
+        meta=np.empty_like(array._meta, dtype=dtype),
+    )
+    return ranks if whole is array else rechunk_checked(ranks, array.chunks)
 
 
 def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:

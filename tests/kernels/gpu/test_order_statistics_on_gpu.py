@@ -133,3 +133,35 @@ def test_groups(dtype, strategy, window, labels):
         expected = np.stack([getattr(np, function)(own, Q, axis=0) for own in rows], axis=1)
         np.testing.assert_array_equal(result[:, : len(known)].get(), expected)
         assert bool(cupy.isnan(result[:, len(known) :]).all())
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8", "c16"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_else_is_found_of_groups(dtype, axis):
+    """As of NumPy chunks."""
+    host = ours.make(dtype, 2400, "few").reshape(800, 3)
+    if host.dtype.kind == "f":
+        host[np.random.default_rng(0).random(host.shape) < 0.1] = np.nan
+    host = host if axis == 0 else host.T.copy()
+    names = np.random.default_rng(1).integers(-3, 99, 800)
+    calls = [
+        *(lambda x, by, k=k: dask_gpusort.topk(x, k, axis, by=by, groups=[7, -2, 200]) for k in (3, -30)),
+        lambda x, by: dask_gpusort.argtopk(x, 3, axis, by=by),
+        lambda x, by: dask_gpusort.nunique(x, axis, by=by, window=3),
+        lambda x, by: dask_gpusort.nunique(x, axis),
+        lambda x, by: dask_gpusort.mode(x, axis, by=by),
+        lambda x, by: dask_gpusort.mode(x, axis, nan_policy="omit"),
+        lambda x, by: dask_gpusort.mode(x, None),
+        lambda x, by: dask_gpusort.rank(x, axis, by=by, nan_policy="omit"),
+    ]
+    chunks = (300, 2) if axis == 0 else (2, 300)
+    for call in calls:
+        for by in (names, da.from_array(names, chunks=300), on_device(names, 211)):
+            results = [
+                dask.compute(*(found if isinstance(found, tuple) else (found,)))
+                for found in (call(on_device(host, chunks), by), call(da.from_array(host, chunks=chunks), by))
+            ]
+            for got, wanted in zip(*results, strict=True):
+                assert isinstance(got, cupy.ndarray)
+                assert got.dtype == wanted.dtype
+                np.testing.assert_array_equal(got.get(), wanted)

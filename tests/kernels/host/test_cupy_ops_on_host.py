@@ -15,7 +15,8 @@ from support.host_kernels import replace_cupy_of_steps, use_small_merges
 
 import dask_gpusort
 from dask_gpusort import kernels
-from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk import numpy_ops, reducers
+from dask_gpusort.chunk.reducers import count_distinct, most_common, top_keys
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import serialization
 from dask_gpusort.graph.select import samples as by_samples
@@ -224,6 +225,24 @@ def test_order_statistics_of_lanes(device, dtype, axes):
                 expected = numpy_ops.reduce_lanes(block, statistic, axes, keepdims)
                 assert found.dtype == expected.dtype
                 np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u1", "?"])
+@pytest.mark.parametrize("axes", [(0,), (1, 2), (0, 1, 2)])
+def test_reducers_of_lanes(device, monkeypatch, dtype, axes):
+    block = np.random.default_rng(0).integers(-3, 4, (7, 6, 5)).astype(dtype)
+    if block.dtype.kind == "f":
+        block[block % 3 == 0] = np.nan
+    found = [top_keys(k, positions) for k in (-3, 2, 40) for positions in (False, True)]
+    found += [count_distinct(equal_nan) for equal_nan in (False, True)]
+    found += [reducer for policy in ("propagate", "omit") for reducer in most_common(policy)]
+    for reducer in found:
+        into = np.dtype("f8") if reducer.fill is None else reducer.dtype_of(block.dtype)
+        expected = reducers.reduce_lanes(block, reducer, axes, dtype=into)
+        with monkeypatch.context() as patched:
+            patched.setattr(reducers, "ops_for", lambda array: cupy_ops)
+            got = reducers.reduce_lanes(device.array(block), reducer, axes, dtype=into)
+        np.testing.assert_array_equal(np.asarray(got), expected)
 
 
 @pytest.mark.parametrize("first", [1 << 16, 1])
