@@ -27,7 +27,7 @@ from .merging import (
     sort_by_comparison,
 )
 from .pairs import argsort, sort_pairs, sort_with_positions
-from .selecting import MOST_BRACKETS, draw_samples, extract, select_rows
+from .selecting import MOST_BRACKETS, draw_samples, extract, select_rows, take_positions
 from .sorting import argsort_rows, sort_keys, sort_rows, sorted_codes
 from .ties.ties import MOST_RANKED, TieBits, mark_ties, pack_ties, scatter_numbers
 from .wide.word_sort import argsort_words, search_words
