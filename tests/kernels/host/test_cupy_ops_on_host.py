@@ -208,13 +208,13 @@ def test_rows(device, kind, axis):
 
 
 @pytest.mark.parametrize("values", ["random", "ties", "few numbers"])
-@pytest.mark.parametrize("count", [1, 7, 300])
-@pytest.mark.parametrize("dtype", ["u1", "u2", "i4", "f4", "f8", "M8[s]"])
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("dtype", ["u2", "f4", "M8[s]"])
 def test_first_of_long_rows(device, monkeypatch, dtype, count, values):
     monkeypatch.setattr(cupy_sorts, "_LONG_ROW", 1000)
     monkeypatch.setattr(cupy_sorts, "_SAMPLES", 400)
     rng = np.random.default_rng(count)
-    keys = (rng.standard_normal(4001) * (3 if values == "ties" else 1e4)).round().astype(np.int64).astype(dtype)
+    keys = (rng.standard_normal(1501) * (3 if values == "ties" else 1e4)).round().astype(np.int64).astype(dtype)
     if keys.dtype.kind in "fM":
         keys[rng.random(len(keys)) < (0.999 if values == "few numbers" else 0.1)] = (
             "NaT" if keys.dtype.kind == "M" else "nan"
