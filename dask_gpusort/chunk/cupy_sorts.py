@@ -21,6 +21,7 @@ import cupy
 import numpy as np
 
 from .. import kernels
+from .. import keys as key_codes
 from ..order import Order
 from . import numpy_less
 from .cupy_keys import comparison_on_host, decode, encode_own, expression_of, words_of
@@ -30,6 +31,9 @@ from .steps import first_descent
 
 #: Bytes of the widest elements that CuPy copies.
 _WIDE_BYTES = 16
+#: Keys of a row from which on its first keys are selected from those up to a bound, samples that give the bound, and
+#: the most that may be selected.
+_LONG_ROW, _SAMPLES, _LARGEST_SHARE = 1 << 20, 1 << 16, 1 / 8
 
 
 def sort_keys(keys: Any, order: Order) -> Any:
@@ -184,9 +188,38 @@ def _rows(block: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
 
 def first_indices(block: Any, order: Order, count: int, axis: int) -> Any:
     """Find the first keys of each row in the order of a stable sort, as `numpy_sorts.first_indices`."""
+    few = 0 < count <= block.size * _LARGEST_SHARE
+    if few and order.coded and block.size == block.shape[axis] >= _LONG_ROW:
+        found = _first_of_long_row(cupy.ascontiguousarray(block).reshape(-1), order, count)
+        if found is not None:
+            return found.reshape([-1 if dim == axis else 1 for dim in range(block.ndim)])
     # The rows are sorted whole. The copy frees the memory of the other indices.
     indices = argsort_rows(block, order, axis)
     return indices[(slice(None),) * axis + (slice(count),)].copy()
+
+
+def _first_of_long_row(row: Any, order: Order, count: int) -> Any:
+    """Select the first keys of one row from the keys up to a bound that samples give; None if they do not fit."""
+    # The bound is that of `numpy_sorts`.
+    sample = kernels.draw_samples([row], stratum := max(len(row) // _SAMPLES, 1))
+    mean = count / stratum
+    rank = math.ceil(mean + 5 * math.sqrt(mean)) + 5
+    if rank >= len(sample):
+        return None
+    bound = kernels.sort_keys(sample, descending=order.descending)[rank : rank + 1].get()
+    if bound != bound:
+        return None
+    code = key_codes.encode(bound)
+    low, high = 0, int(key_codes.tie_ceiling(code, order.dtype)[0])
+    if order.descending:  # NaN are last, too
+        low = int(key_codes.tie_floor(code, order.dtype)[0])
+        high = (kernels.first_nan_code(order.dtype) or 1 << 8 * code.itemsize) - 1
+    found, positions = kernels.take_positions(row, low, high, min(4 * rank * stratum, len(row)))
+    if not count <= found == len(positions):
+        return None
+    positions = kernels.sort_keys(positions)
+    first = kernels.argsort(kernels.gather(row, positions), descending=order.descending)[:count]
+    return kernels.gather(positions, first)
 
 
 def sort_chunks(chunks: Sequence[Any], order: Order) -> Any:

@@ -4,6 +4,7 @@ Importing the package needs neither CuPy nor a GPU; the first call of a function
 """
 
 from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide
+from .keys.dtypes import first_nan_code
 from .keys.transform import (
     decode,
     encode,
@@ -27,7 +28,7 @@ from .merging import (
     sort_by_comparison,
 )
 from .pairs import argsort, sort_pairs, sort_with_positions
-from .selecting import MOST_BRACKETS, draw_samples, extract, select_rows
+from .selecting import MOST_BRACKETS, draw_samples, extract, select_rows, take_positions
 from .sorting import argsort_rows, sort_keys, sort_rows, sorted_codes
 from .ties.ties import MOST_RANKED, TieBits, mark_ties, pack_ties, scatter_numbers
 from .wide.word_sort import argsort_words, search_words

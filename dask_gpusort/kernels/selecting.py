@@ -287,6 +287,20 @@ def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: b
     return extract_rows(parts, ends[0], ends[1], capacity, ties)
 
 
+def take_positions(keys: Any, low: int, high: int, capacity: int) -> tuple[int, Any]:
+    """Count the keys whose codes are in a closed interval, and give their positions, int64, as far as there is room."""
+    # The positions come in any order.
+    check_array(keys, "keys", 1)
+    elements = wide_elements(device_key(keys.dtype))
+    found, positions = require_cupy().zeros(1, np.uint64), require_cupy().empty(capacity, np.int64)
+    code = np.dtype(f"u{elements.code_bytes}").type
+    arguments = keys, np.uint64(len(keys)), code(low), code(high - low), found, positions, np.uint64(capacity)
+    blocks = min(blocks_for(len(keys), DRAW_THREADS), EXTRACT_BLOCKS * multiprocessors())
+    Launch(EXTRACT_SOURCE, instance("take_positions", elements.source), blocks, DRAW_THREADS, arguments).run()
+    count = int(found[0])
+    return count, positions[: min(count, capacity)]
+
+
 def select_rows(keys: Any, ranks: Any, axis: int = 1) -> tuple[Any, Any]:
     """Select the keys at wanted ranks of each row, or column if `axis` is 0, and count its NaN."""
     # Ranks have shape (lanes, k), from 0 on; NaN and NaT are last, and of equal keys -0.0 is before +0.0. Ranks that

@@ -198,6 +198,21 @@ def test_one_sample_of_each_stratum(device, dtype, stratum):
     device.check()
 
 
+@pytest.mark.parametrize("capacity", [0, 100, 70_000])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_positions_of_codes_in_an_interval(device, dtype, capacity):
+    keys = draw(dtype, (70_001,), "random")
+    codes = encode(keys)
+    for low, high in (np.sort(codes[:2]).tolist(), [int(codes[0])] * 2, [0, np.iinfo(codes.dtype).max]):
+        wanted = np.flatnonzero((codes >= low) & (codes <= high))
+        found, positions = kernels.take_positions(device.array(keys), low, high, capacity)
+        assert (found, positions.dtype, len(positions)) == (len(wanted), np.int64, min(len(wanted), capacity))
+        positions = np.sort(positions.get())
+        assert len(np.unique(positions)) == len(positions)
+        assert np.isin(positions, wanted).all()
+        device.check()
+
+
 def check_select(device, keys, ranks, axis=1):
     source = keys if isinstance(keys, device.cupy.ndarray) else device.array(keys)
     keys = source.get()

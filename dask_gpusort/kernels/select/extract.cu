@@ -182,6 +182,21 @@ __global__ void __launch_bounds__(kExtractThreads, kExtractBlocks)
     }
 }
 
+// Positions of the few keys whose codes are in an interval: low <= code <= low + width. `found` is zero, and counts the
+// positions beyond the capacity, too.
+template <class Source>
+__global__ void take_positions(const typename Source::Raw* keys, Offset length, typename Source::Code low,
+                               typename Source::Code width, u64* found, u64* positions, Offset capacity) {
+    using Code = typename Source::Code;
+    const Offset step = Offset(gridDim.x) * blockDim.x;
+#pragma unroll 4
+    for (Offset at = Offset(blockIdx.x) * blockDim.x + threadIdx.x; at < length; at += step) {
+        if (Code(Source::encode(keys[at], 0) - low) > width) continue;
+        const u64 out = atomicAdd(found, u64(1));  // the compiler adds those of a warp up first
+        if (out < capacity) positions[out] = at;
+    }
+}
+
 // Samples of keys that are in several parts: one of each stratum.
 //
 //   keys      | part 0    | part 1         | part 2  |      end to end

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed.protocol import deserialize, serialize
-from support import host_cuda
+from support import host_cuda, oracle
 from support.host_cuda.launches import record_ranks_of_samples
 from support.host_kernels import replace_cupy_of_steps, use_small_merges
 
@@ -24,6 +24,7 @@ from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets, Statistic
 
+cupy_sorts = pytest.importorskip("dask_gpusort.chunk.cupy_sorts", reason="no CuPy: install dask_gpusort[cu13]")
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 
 ORDERS = {
@@ -205,6 +206,28 @@ def test_rows(device, kind, axis):
         ordered = cupy_ops.sort_rows(device.array(block), order, axis)
         expected = numpy_ops.sort_rows(block, python_order(order), axis)
         assert np.ascontiguousarray(ordered).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@pytest.mark.parametrize("values", ["random", "ties", "few numbers"])
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("dtype", ["u2", "f4", "M8[s]"])
+def test_first_of_long_rows(device, monkeypatch, dtype, count, values):
+    monkeypatch.setattr(cupy_sorts, "_LONG_ROW", 1000)
+    monkeypatch.setattr(cupy_sorts, "_SAMPLES", 400)
+    rng = np.random.default_rng(count)
+    keys = (rng.standard_normal(1501) * (3 if values == "ties" else 1e4)).round().astype(np.int64).astype(dtype)
+    if keys.dtype.kind in "fM":
+        keys[rng.random(len(keys)) < (0.999 if values == "few numbers" else 0.1)] = (
+            "NaT" if keys.dtype.kind == "M" else "nan"
+        )
+    if keys.dtype.kind == "f":
+        keys[rng.random(len(keys)) < 0.1] *= -0.0
+    for descending in (False, True):
+        order = Order(keys.dtype, descending)
+        found = cupy_ops.first_indices(device.array(keys.reshape(1, -1, 1)), order, count, 1)
+        assert (found.dtype, found.shape) == (np.int64, (1, count, 1))
+        expected = oracle.argsort(keys, descending=descending)[:count]
+        np.testing.assert_array_equal(np.asarray(found).ravel(), expected)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])

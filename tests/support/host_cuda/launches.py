@@ -80,6 +80,7 @@ def record_selection(recorder, dtypes=DTYPES, lengths=LANES, counts=(2,)):
             ends = np.zeros((3, count), f"u{np.dtype(dtype).itemsize}")
             kernels.extract([recorder.empty((3, 1000), dtype)], ends, ends, 10)
         kernels.draw_samples([recorder.empty(1000, dtype)], 10)
+        kernels.take_positions(recorder.empty(1000, dtype), 0, 0, 10)
         for length in lengths:
             for axis, shape in enumerate(((length, 3), (3, length))):
                 kernels.select_rows(recorder.empty(shape, dtype), recorder.empty((3, 2), np.int64), axis)
