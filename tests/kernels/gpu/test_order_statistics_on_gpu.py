@@ -6,6 +6,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from support import oracle
 from support import strategies as ours
 from support.dask_gpu import check, on_device
 
@@ -105,6 +106,20 @@ def test_top_k(axis, mode):
     order = np.take(np.argsort(keys, axis, kind="stable"), range(7), axis)
     found = dask_gpusort.top_k(on_device(host, (70, 90)), 7, axis=axis, mode=mode)
     check(tuple(found), (np.take_along_axis(host, order, axis), order))
+
+
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+@pytest.mark.parametrize("dtype", ["u1", "u4", "f4", "f8", "M8[s]"])
+def test_top_k_of_long_rows(dtype, mode):
+    host = np.random.default_rng(0).standard_normal(3 << 20) * 1e6
+    host = host.astype(np.int64).astype(dtype)
+    if host.dtype.kind in "fM":
+        host[::7] = "NaT" if host.dtype.kind == "M" else np.nan
+    for k in (1, 1000, 100_000):
+        found = dask_gpusort.top_k(da.from_array(cupy.asarray(host), chunks=(1 << 20) + 5, asarray=False), k, mode=mode)
+        order = oracle.argsort(host, descending=mode == "largest")[:k]
+        np.testing.assert_array_equal(found.indices.compute().get(), order)
+        np.testing.assert_array_equal(found.values.compute().get(), host[order])
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
