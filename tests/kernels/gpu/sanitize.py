@@ -43,7 +43,7 @@ def check_selection() -> None:
         extracted = kernels.extract([cp.asarray(row.reshape(1, -1))], low, high, len(row))
         inside = row[((row > 10) & (row < 30)) | ((row > 500) & (row < 520))]
         check(cp.sort(extracted.inside[0, : int(extracted.found[0])]), np.sort(inside))
-        found, positions = kernels.take_positions(cp.asarray(row), int(low[0, 0]), int(low[0, 1]), len(row) // 2)
+        found, positions = kernels.take_positions(cp.asarray(row), int(low[0, 0]), int(low[0, 1]), len(row) // 4)
         assert found == np.count_nonzero((row >= 10) & (row <= 500)) > len(positions)
         parts = [cp.asarray(part) for part in np.split(np.arange(SMALL).astype(dtype), [3, 500])]
         check(kernels.draw_samples(parts, 1), np.arange(SMALL).astype(dtype))
