@@ -20,7 +20,7 @@ from .reducers import Reducer, fill_of, missing_of, reduce_lanes
 from .tie_groups import Ranking, rank_rows
 
 #: Bytes of the elements that are gathered at a time: a cache of the host, or enough work for a GPU.
-_GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 28}
+_GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 29}
 #: Integers in a range of at most so many times their number, or of so many, are numbered by a table, in place of a
 #: search or a sort.
 _TABLE_SHARE, _TABLE_ENTRIES = 2, 1 << 16
