@@ -109,12 +109,12 @@ def test_top_k(axis, mode):
 
 
 @pytest.mark.parametrize("mode", ["largest", "smallest"])
-@pytest.mark.parametrize("dtype", ["u1", "u4", "f4", "f8", "M8[s]"])
+@pytest.mark.parametrize("dtype", ["u1", "u4", "i8", "f4", "f8"])
 def test_top_k_of_long_rows(dtype, mode):
     host = np.random.default_rng(0).standard_normal(3 << 20) * 1e6
     host = host.astype(np.int64).astype(dtype)
-    if host.dtype.kind in "fM":
-        host[::7] = "NaT" if host.dtype.kind == "M" else np.nan
+    if host.dtype.kind == "f":
+        host[::7] = np.nan
     for k in (1, 1000, 100_000):
         found = dask_gpusort.top_k(da.from_array(cupy.asarray(host), chunks=(1 << 20) + 5, asarray=False), k, mode=mode)
         order = oracle.argsort(host, descending=mode == "largest")[:k]
