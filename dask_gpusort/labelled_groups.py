@@ -1,7 +1,7 @@
 """Grouped medians and quantiles of xarray's objects, exact and lazy along any chunks.
 
-The labels are xarray's own work: it reduces one element of a stand-in without data, and combines as many copies of the
-result as there are groups. The arrays, which are computed from its codes of the groups, are put in then.
+The labels are xarray's own work: one element of a stand-in without data is reduced, expanded to all groups, and given
+xarray's coordinates of these. The arrays, which are computed from its codes of the groups, are put in then.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import repeat
 from typing import Any
 
 import dask.array as da
@@ -19,7 +18,7 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from . import api
-from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
+from .labelled import as_dataset, keeps_attrs, quantiles, skips_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -33,8 +32,8 @@ def median(groups: Any, dim: Any, skipna: bool | None, keep_attrs: bool | None) 
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
         # xarray reduces the variable of a DataArray alone.
-        piece = piece.variable if isinstance(piece, xr.DataArray) else piece
-        return piece.median(dims, skipna=skipna, keep_attrs=keeps_attrs(keep_attrs))
+        piece, options = (piece, {"numeric_only": True}) if isinstance(piece, xr.Dataset) else (piece.variable, {})
+        return piece.reduce(_reduce_any, dims, keep_attrs=keeps_attrs(keep_attrs), **options)
 
     return _reduced(groups, dim, "biufm", of_array, of_piece)  # dates have no mean
 
@@ -48,7 +47,13 @@ def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None
         return function(array, wanted, method=method, **options)
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
-        return piece.quantile(wanted, dims, method=method, keep_attrs=keep_attrs, skipna=skipna)
+        def of_zeros(ds: xr.Dataset) -> xr.Dataset:
+            # Variables that are left to xarray need not have quantiles.
+            reduced = (name for name, one in ds.data_vars.items() if not one.dims or {*dims} & {*one.dims})
+            ds = ds.assign({name: xr.zeros_like(ds[name], dtype=float) for name in reduced})
+            return quantiles(ds, wanted, dims, method, keep_attrs, skipna, False, None)
+
+        return with_dataset(piece, of_zeros)
 
     return _reduced(groups, dim, "biufmM", of_array, of_piece) if wanted.ndim < 2 else None
 
@@ -123,14 +128,25 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
     def with_dtypes(ds: xr.Dataset) -> xr.Dataset:
         return ds.assign({name: ds.variables[name].astype(dtype) for name, dtype in dtypes.items()})
 
-    options = {"shortcut": True} if isinstance(example, xr.Variable) else {}
-    example = example.astype(*dtypes.values()) if options else with_dataset(example, with_dtypes)
-    if lazy:
-        twin.group1d = codes
-    combined = twin._combine(repeat(example, count), **options)
+    # As xarray's `_combine` of one piece for each group, at the cost of one.
+    (groups_dim,) = groups.encoded.unique_coord.dims
+    if isinstance(example, xr.Variable):
+        (dtype,) = dtypes.values()
+        expanded = example.astype(dtype).set_dims({groups_dim: count, **example.sizes})
+        combined = twin._obj._replace_maybe_drop_dims(expanded)
+    else:
+        combined = with_dataset(example, with_dtypes).drop_vars(groups_dim, errors="ignore")
+        combined = combined.expand_dims({groups_dim: count})
+    combined = twin._restore_dim_order(combined) if isinstance(combined, xr.DataArray) else combined
+    combined = twin._maybe_reindex(twin._maybe_unstack(combined.assign_coords(groups.encoded.coords)))
     if RESAMPLE_DIM in combined.dims:
         combined = combined.drop_vars(groups._dim, errors="ignore").rename({RESAMPLE_DIM: groups._dim})
     return combined
+
+
+def _reduce_any(array: Any, axis: Any = None) -> Any:
+    """Reduce an array of any dtype to one whose values have no meaning."""
+    return array if axis == () else np.zeros_like(array, dtype=bool).any(axis)
 
 
 def _of_groups(
