@@ -24,8 +24,46 @@ from .labelled import as_dataset, keeps_attrs, quantiles, skips_nan, through_das
 _GROUPS = "<dask_gpusort: groups>"
 
 
-def median(groups: Any, dim: Any, skipna: bool | None, keep_attrs: bool | None) -> Any:
+class Groups:
+    """Groups of an object, of which there are order statistics.
+
+    What is not computed here, such as statistics of arrays in memory, is left to xarray's methods.
+    """
+
+    def __init__(self, groups: Any):
+        self._groups = groups
+
+    def median(
+        self, dim: Any = None, *, skipna: bool | None = None, keep_attrs: bool | None = None
+    ) -> xr.DataArray | xr.Dataset:
+        """Medians of groups, with the arguments and labels of xarray's method of this name without `flox`."""
+        return reduce_groups(type(self._groups).median, self._groups, dim, skipna=skipna, keep_attrs=keep_attrs)
+
+    def quantile(
+        self,
+        q: Any,
+        dim: Any = None,
+        *,
+        method: str = "linear",
+        keep_attrs: bool | None = None,
+        skipna: bool | None = None,
+    ) -> xr.DataArray | xr.Dataset:
+        """Quantiles of groups, with the arguments and labels of xarray's method of this name without `flox`."""
+        options: dict[str, Any] = {"method": method, "keep_attrs": keep_attrs, "skipna": skipna}
+        return reduce_groups(type(self._groups).quantile, self._groups, q, dim, **options)
+
+
+def reduce_groups(previous: Callable[..., Any], groups: Any, *args: Any, **options: Any) -> Any:
+    """Reduce groups as xarray's method `previous` of them does, which is called for what is not computed here."""
+    function = {"median": _median, "quantile": _quantile}[previous.__name__]
+    found = function(groups, *args, **options)
+    return previous(groups, *args, **options) if found is None else found
+
+
+def _median(groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **others: Any) -> Any:
     """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
+    if others:
+        return None
 
     def of_array(array: Any, **options: Any) -> Any:
         return (api.nanmedian if skips_nan(skipna, array.dtype) else api.median)(array, **options)
@@ -38,9 +76,20 @@ def median(groups: Any, dim: Any, skipna: bool | None, keep_attrs: bool | None) 
     return _reduced(groups, dim, "biufm", of_array, of_piece)  # dates have no mean
 
 
-def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None) -> Any:
+def _quantile(
+    groups: Any,
+    q: Any,
+    dim: Any = None,
+    *,
+    method: Any = "linear",
+    keep_attrs: Any = None,
+    skipna: Any = None,
+    **others: Any,
+) -> Any:
     """Quantiles of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
     wanted = np.asarray(q, np.float64)
+    if others or wanted.ndim > 1:
+        return None
 
     def of_array(array: Any, **options: Any) -> Any:
         function = api.nanquantile if skips_nan(skipna, array.dtype) else api.quantile
@@ -55,7 +104,7 @@ def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None
 
         return with_dataset(piece, of_zeros)
 
-    return _reduced(groups, dim, "biufmM", of_array, of_piece) if wanted.ndim < 2 else None
+    return _reduced(groups, dim, "biufmM", of_array, of_piece)
 
 
 def _reduced(
@@ -81,14 +130,17 @@ def _reduced(
         return None
     dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
     template = _template(groups, dims, dtypes, of_piece)
-    if any(name not in known for name in reduced if name in as_dataset(template)):
+    # Variables by which a Dataset is grouped become coordinates.
+    names = [name for name in reduced if name in as_dataset(template).data_vars]
+    if not known.keys() >= {*names}:
         return None
 
     sizes = {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
 
     def put_in(ds: xr.Dataset) -> xr.Dataset:
         found = {}
-        for name, variable in known.items():
+        for name in names:
+            variable = known[name]
             of_variable = _of_groups if name in grouped else _of_all
             one = of_variable(variable, codes.variable.to_base_variable(), math.prod(sizes.values()), dims, of_array)
             like = ds.variables[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import dask
@@ -186,6 +187,55 @@ def test_labels_that_are_given(call, lazy, use_flox):
         xr.testing.assert_identical(one.compute(scheduler="synchronous"), other)
 
 
+@pytest.mark.parametrize("by", ["days", "kinds", "words", "areas", "side", ["words", "days"], ["kinds", "side"]])
+@pytest.mark.parametrize("call", [lambda g: g.median(...), lambda g: g.quantile([0.2, 0.5], method="lower")])
+def test_groups_by_variables_of_a_dataset(by, call):
+    """They become coordinates, and are neither reduced nor in the way if they are words."""
+    source = make_dataset()
+    names = {"days": source.time.dt.day % 4, "kinds": source.kind, "words": source.word, "areas": source.area}
+    by = [by] if isinstance(by, str) else by
+    own = {name: one.drop_vars(source.coords, errors="ignore") for name, one in names.items() if name in by}
+    source, lazy = source.assign(own), chunked(source, CHUNKS).assign(own)
+    with no_computation(), dask_gpusort.register():
+        found = call(lazy.groupby(by))
+    # xarray refuses several quantiles, unless they are coordinates.
+    expected = by_numpy(lambda x: call(x.groupby(by)), source.set_coords(list(own)))
+    assert_same(found.compute(scheduler="synchronous"), expected)
+    assert dask.is_dask_collection(found.t)
+    assert not any(map(dask.is_dask_collection, found.coords.values()))
+
+
+@pytest.mark.parametrize("call", [lambda g: g.median(), lambda g: g.quantile(0.5), lambda g: g.quantile([0.2], ...)])
+def test_labels_are_not_made_for_each_group(call):
+    """As many Python functions are called for many groups as for few."""
+
+    def called(count):
+        labels = np.arange(400) % count
+        source = xr.DataArray(da.arange(400, chunks=400), {"kind": ("x", labels)}, dims="x", name="t")
+        calls = []
+        groups = source.to_dataset().groupby("kind")
+        sys.setprofile(lambda frame, event, arg: calls.append(event) if event == "call" else None)
+        try:
+            call(groups)
+        finally:
+            sys.setprofile(None)
+        return len(calls)
+
+    with dask_gpusort.register():
+        called(2)
+        assert called(400) < 1.5 * called(2)
+
+
+@pytest.mark.parametrize("source", [make_array(), make_dataset()])
+def test_nothing_is_compiled_for_labels(source, monkeypatch):
+    numbagg = pytest.importorskip("numbagg")
+    for name in ("nanquantile", "nanmedian"):
+        monkeypatch.setattr(numbagg, name, None)
+    with dask_gpusort.register("flox"):
+        groups = chunked(source, CHUNKS).groupby("word")
+        assert all(map(dask.is_dask_collection, (groups.median(), groups.quantile(0.5), groups.quantile([0.5], ...))))
+
+
 def test_groups_of_the_name_of_a_dimension():
     """xarray without flox refuses these medians."""
     with dask_gpusort.register():
@@ -238,7 +288,7 @@ def test_what_is_left_to_xarray():
 def test_dates(skipna):
     dates = make_array("i8").astype("M8[D]").astype("M8[ns]").drop_vars("area")
     check(lambda x: x.groupby("kind").quantile([0.1, 0.5], skipna=skipna), dates, CHUNKS)
-    assert labelled_groups.median(chunked(dates, CHUNKS).groupby("kind"), None, skipna, None) is None  # no mean
+    assert labelled_groups._median(chunked(dates, CHUNKS).groupby("kind"), skipna=skipna) is None  # no mean
 
 
 @pytest.mark.parametrize("dtype", ["i2", "i8"])
