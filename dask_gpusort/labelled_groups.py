@@ -88,7 +88,7 @@ def _quantile(
 ) -> Any:
     """Quantiles of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
     wanted = np.asarray(q, np.float64)
-    if others or wanted.ndim > 1:
+    if others or wanted.ndim > 1 or not all(map(_is_of_numpy, as_dataset(groups._original_obj).values())):
         return None
 
     def of_array(array: Any, **options: Any) -> Any:
@@ -107,6 +107,11 @@ def _quantile(
     return _reduced(groups, dim, "biufmM", of_array, of_piece)
 
 
+def _is_of_numpy(array: xr.DataArray) -> bool:
+    """Tell an array from one of pandas, which xarray drops from medians, and does not expand to groups."""
+    return isinstance(array.dtype, np.dtype)
+
+
 def _reduced(
     groups: Any,
     dim: Any,
@@ -120,7 +125,7 @@ def _reduced(
     dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
-    every = {name: array.variable for name, array in as_dataset(source).items()}
+    every = {name: array.variable for name, array in as_dataset(source).items() if _is_of_numpy(array)}
     # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
     grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
     # It reduces scalars too.
