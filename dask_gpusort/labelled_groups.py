@@ -55,8 +55,8 @@ class Groups:
 
 def reduce_groups(previous: Callable[..., Any], groups: Any, *args: Any, **options: Any) -> Any:
     """Reduce groups as xarray's method `previous` of them does, which is called for what is not computed here."""
-    function: Callable[..., Any] = {"median": _median, "quantile": _quantile}[previous.__name__]
-    found = function(groups, *args, **options)
+    functions: dict[str, Callable[..., Any]] = {"median": _median, "quantile": _quantile}
+    found = functions[previous.__name__](groups, *args, **options)
     return previous(groups, *args, **options) if found is None else found
 
 
