@@ -1,7 +1,7 @@
 """Grouped medians and quantiles of xarray's objects, exact and lazy along any chunks.
 
-The labels are xarray's own work: it reduces one element of a stand-in without data, and combines as many copies of the
-result as there are groups. The arrays, which are computed from its codes of the groups, are put in then.
+The labels are xarray's own work: one element of a stand-in without data is reduced, expanded to all groups, and given
+xarray's coordinates of these. The arrays, which are computed from its codes of the groups, are put in then.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import repeat
 from typing import Any
 
 import dask.array as da
@@ -19,38 +18,98 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from . import api
-from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
+from .labelled import as_dataset, keeps_attrs, quantiles, skips_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
 
 
-def median(groups: Any, dim: Any, skipna: bool | None, keep_attrs: bool | None) -> Any:
+class Groups:
+    """Groups of an object, of which there are order statistics.
+
+    What is not computed here, such as statistics of arrays in memory, is left to xarray's methods.
+    """
+
+    def __init__(self, groups: Any):
+        self._groups = groups
+
+    def median(
+        self, dim: Any = None, *, skipna: bool | None = None, keep_attrs: bool | None = None
+    ) -> xr.DataArray | xr.Dataset:
+        """Medians of groups, with the arguments and labels of xarray's method of this name without `flox`."""
+        return reduce_groups(type(self._groups).median, self._groups, dim, skipna=skipna, keep_attrs=keep_attrs)
+
+    def quantile(
+        self,
+        q: Any,
+        dim: Any = None,
+        *,
+        method: str = "linear",
+        keep_attrs: bool | None = None,
+        skipna: bool | None = None,
+    ) -> xr.DataArray | xr.Dataset:
+        """Quantiles of groups, with the arguments and labels of xarray's method of this name without `flox`."""
+        options: dict[str, Any] = {"method": method, "keep_attrs": keep_attrs, "skipna": skipna}
+        return reduce_groups(type(self._groups).quantile, self._groups, q, dim, **options)
+
+
+def reduce_groups(previous: Callable[..., Any], groups: Any, *args: Any, **options: Any) -> Any:
+    """Reduce groups as xarray's method `previous` of them does, which is called for what is not computed here."""
+    functions: dict[str, Callable[..., Any]] = {"median": _median, "quantile": _quantile}
+    found = functions[previous.__name__](groups, *args, **options)
+    return previous(groups, *args, **options) if found is None else found
+
+
+def _median(groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **others: Any) -> Any:
     """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
+    if others:
+        return None
 
     def of_array(array: Any, **options: Any) -> Any:
         return (api.nanmedian if skips_nan(skipna, array.dtype) else api.median)(array, **options)
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
         # xarray reduces the variable of a DataArray alone.
-        piece = piece.variable if isinstance(piece, xr.DataArray) else piece
-        return piece.median(dims, skipna=skipna, keep_attrs=keeps_attrs(keep_attrs))
+        piece, options = (piece, {"numeric_only": True}) if isinstance(piece, xr.Dataset) else (piece.variable, {})
+        return piece.reduce(_reduce_any, dims, keep_attrs=keeps_attrs(keep_attrs), **options)
 
     return _reduced(groups, dim, "biufm", of_array, of_piece)  # dates have no mean
 
 
-def quantile(groups: Any, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None) -> Any:
+def _quantile(
+    groups: Any,
+    q: Any,
+    dim: Any = None,
+    *,
+    method: Any = "linear",
+    keep_attrs: Any = None,
+    skipna: Any = None,
+    **others: Any,
+) -> Any:
     """Quantiles of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
     wanted = np.asarray(q, np.float64)
+    if others or wanted.ndim > 1 or not all(map(_is_of_numpy, as_dataset(groups._original_obj).values())):
+        return None
 
     def of_array(array: Any, **options: Any) -> Any:
         function = api.nanquantile if skips_nan(skipna, array.dtype) else api.quantile
         return function(array, wanted, method=method, **options)
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
-        return piece.quantile(wanted, dims, method=method, keep_attrs=keep_attrs, skipna=skipna)
+        def of_zeros(ds: xr.Dataset) -> xr.Dataset:
+            # Variables that are left to xarray need not have quantiles.
+            reduced = (name for name, one in ds.data_vars.items() if not one.dims or {*dims} & {*one.dims})
+            ds = ds.assign({name: xr.zeros_like(ds[name], dtype=float) for name in reduced})
+            return quantiles(ds, wanted, dims, method, keep_attrs, skipna, False, None)
 
-    return _reduced(groups, dim, "biufmM", of_array, of_piece) if wanted.ndim < 2 else None
+        return with_dataset(piece, of_zeros)
+
+    return _reduced(groups, dim, "biufmM", of_array, of_piece)
+
+
+def _is_of_numpy(array: xr.DataArray) -> bool:
+    """Tell an array from one of pandas, which xarray drops from medians, and does not expand to groups."""
+    return isinstance(array.dtype, np.dtype)
 
 
 def _reduced(
@@ -66,7 +125,7 @@ def _reduced(
     dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
-    every = {name: array.variable for name, array in as_dataset(source).items()}
+    every = {name: array.variable for name, array in as_dataset(source).items() if _is_of_numpy(array)}
     # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
     grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
     # It reduces scalars too.
@@ -76,14 +135,17 @@ def _reduced(
         return None
     dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
     template = _template(groups, dims, dtypes, of_piece)
-    if any(name not in known for name in reduced if name in as_dataset(template)):
+    # Variables by which a Dataset is grouped become coordinates.
+    names = [name for name in reduced if name in as_dataset(template).data_vars]
+    if not known.keys() >= {*names}:
         return None
 
     sizes = {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
 
     def put_in(ds: xr.Dataset) -> xr.Dataset:
         found = {}
-        for name, variable in known.items():
+        for name in names:
+            variable = known[name]
             of_variable = _of_groups if name in grouped else _of_all
             one = of_variable(variable, codes.variable.to_base_variable(), math.prod(sizes.values()), dims, of_array)
             like = ds.variables[name]
@@ -123,14 +185,25 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
     def with_dtypes(ds: xr.Dataset) -> xr.Dataset:
         return ds.assign({name: ds.variables[name].astype(dtype) for name, dtype in dtypes.items()})
 
-    options = {"shortcut": True} if isinstance(example, xr.Variable) else {}
-    example = example.astype(*dtypes.values()) if options else with_dataset(example, with_dtypes)
-    if lazy:
-        twin.group1d = codes
-    combined = twin._combine(repeat(example, count), **options)
+    # As xarray's `_combine` of one piece for each group, at the cost of one.
+    (groups_dim,) = groups.encoded.unique_coord.dims
+    if isinstance(example, xr.Variable):
+        (dtype,) = dtypes.values()
+        expanded = example.astype(dtype).set_dims({groups_dim: count, **example.sizes})
+        combined = twin._obj._replace_maybe_drop_dims(expanded)
+    else:
+        combined = with_dataset(example, with_dtypes).drop_vars(groups_dim, errors="ignore")
+        combined = combined.expand_dims({groups_dim: count})
+    combined = twin._restore_dim_order(combined) if isinstance(combined, xr.DataArray) else combined
+    combined = twin._maybe_reindex(twin._maybe_unstack(combined.assign_coords(groups.encoded.coords)))
     if RESAMPLE_DIM in combined.dims:
         combined = combined.drop_vars(groups._dim, errors="ignore").rename({RESAMPLE_DIM: groups._dim})
     return combined
+
+
+def _reduce_any(array: Any, axis: Any = None) -> Any:
+    """Reduce an array of any dtype to one whose values have no meaning."""
+    return array if axis == () else np.zeros_like(array, dtype=bool).any(axis)
 
 
 def _of_groups(

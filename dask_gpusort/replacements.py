@@ -185,40 +185,18 @@ def _array_function(previous: Callable[..., Any], is_wanted: IsWanted) -> Callab
     return array_function
 
 
-def _median_of_groups(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
-    """`median` of xarray's groups, exact and lazy for Dask arrays along any chunks."""
+def _of_groups(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
+    """A method of xarray's groups, exact and lazy for Dask arrays along any chunks."""
 
     @functools.wraps(previous)
-    def median(self: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **kwargs: Any) -> Any:
-        from . import labelled_groups  # xarray need not be installed
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        if not is_wanted():
+            return previous(self, *args, **options)
+        from .labelled_groups import reduce_groups  # xarray need not be installed
 
-        found = labelled_groups.median(self, dim, skipna, keep_attrs) if is_wanted() and not kwargs else None
-        return previous(self, dim, skipna=skipna, keep_attrs=keep_attrs, **kwargs) if found is None else found
+        return reduce_groups(previous, self, *args, **options)
 
-    return median
-
-
-def _quantile_of_groups(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
-    """`quantile` of xarray's groups, exact and lazy for Dask arrays along any chunks."""
-
-    @functools.wraps(previous)
-    def quantile(
-        self: Any,
-        q: Any,
-        dim: Any = None,
-        *,
-        method: Any = "linear",
-        keep_attrs: Any = None,
-        skipna: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        from . import labelled_groups
-
-        options = {"method": method, "keep_attrs": keep_attrs, "skipna": skipna}
-        found = labelled_groups.quantile(self, q, dim, **options) if is_wanted() and not kwargs else None
-        return previous(self, q, dim, **options, **kwargs) if found is None else found
-
-    return quantile
+    return method
 
 
 def _for_dask(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
@@ -233,10 +211,10 @@ def _for_array_api(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacem
 
 
 def _for_groups(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
-    for name in ("DataArrayGroupBy", "DatasetGroupBy", "DataArrayResample", "DatasetResample"):
-        if owner := vars(module).get(name):
-            yield owner, "median", _median_of_groups(owner.median, is_wanted)
-            yield owner, "quantile", _quantile_of_groups(owner.quantile, is_wanted)
+    for each in ("DataArrayGroupBy", "DatasetGroupBy", "DataArrayResample", "DatasetResample"):
+        if owner := vars(module).get(each):
+            for name in ("median", "quantile"):
+                yield owner, name, _of_groups(getattr(owner, name), is_wanted)
 
 
 def _for_scipy(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:

@@ -8,40 +8,10 @@ from typing import Any
 import xarray as xr
 from dask.base import is_dask_collection
 
-from . import api, labelled, labelled_groups
+from . import api, labelled
+from .labelled_groups import Groups, percentile_doy
 
 __all__ = ["DataArrayAccessor", "DatasetAccessor", "Groups"]
-
-
-class Groups:
-    """Groups of an object, of which there are order statistics.
-
-    What is not computed here, such as statistics of arrays in memory, is left to xarray's methods.
-    """
-
-    def __init__(self, groups: Any):
-        self._groups = groups
-
-    def median(
-        self, dim: Any = None, *, skipna: bool | None = None, keep_attrs: bool | None = None
-    ) -> xr.DataArray | xr.Dataset:
-        """Medians of groups, with the arguments and labels of xarray's method of this name without `flox`."""
-        found = labelled_groups.median(self._groups, dim, skipna, keep_attrs)
-        return self._groups.median(dim, skipna=skipna, keep_attrs=keep_attrs) if found is None else found
-
-    def quantile(
-        self,
-        q: Any,
-        dim: Any = None,
-        *,
-        method: str = "linear",
-        keep_attrs: bool | None = None,
-        skipna: bool | None = None,
-    ) -> xr.DataArray | xr.Dataset:
-        """Quantiles of groups, with the arguments and labels of xarray's method of this name without `flox`."""
-        options: dict[str, Any] = {"method": method, "keep_attrs": keep_attrs, "skipna": skipna}
-        found = labelled_groups.quantile(self._groups, q, dim, **options)
-        return self._groups.quantile(q, dim, **options) if found is None else found
 
 
 class _Accessor:
@@ -529,7 +499,7 @@ class DataArrayAccessor(_Accessor):
         >>> x.gpusort.percentile_doy(window=3, per=[10, 50]).sel(dayofyear=40).values
         array([38., 39.])
         """
-        return labelled_groups.percentile_doy(self._obj, window, per, alpha, beta)
+        return percentile_doy(self._obj, window, per, alpha, beta)
 
 
 @xr.register_dataset_accessor("gpusort")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import dask
@@ -87,7 +88,8 @@ def make_dataset(*args):
 def chunked(obj, chunks):
     """Dask arrays for all arrays in memory but those of coordinates."""
     if isinstance(obj, xr.Dataset):
-        return obj.assign({name: chunked(array, chunks) for name, array in obj.data_vars.items() if name != "series"})
+        lazy = {name: array for name, array in obj.items() if name != "series" and isinstance(array.dtype, np.dtype)}
+        return obj.assign({name: chunked(array, chunks) for name, array in lazy.items()})
     return obj.copy(data=obj.variable.chunk({dim: size for dim, size in chunks.items() if dim in obj.dims}).data)
 
 
@@ -186,6 +188,55 @@ def test_labels_that_are_given(call, lazy, use_flox):
         xr.testing.assert_identical(one.compute(scheduler="synchronous"), other)
 
 
+@pytest.mark.parametrize("by", ["days", "kinds", "words", "areas", "side", ["words", "days"], ["kinds", "side"]])
+@pytest.mark.parametrize("call", [lambda g: g.median(...), lambda g: g.quantile([0.2, 0.5], method="lower")])
+def test_groups_by_variables_of_a_dataset(by, call):
+    """They become coordinates, and are neither reduced nor in the way if they are words."""
+    source = make_dataset()
+    names = {"days": source.time.dt.day % 4, "kinds": source.kind, "words": source.word, "areas": source.area}
+    by = [by] if isinstance(by, str) else by
+    own = {name: one.drop_vars(source.coords, errors="ignore") for name, one in names.items() if name in by}
+    source, lazy = source.assign(own), chunked(source, CHUNKS).assign(own)
+    with no_computation(), dask_gpusort.register():
+        found = call(lazy.groupby(by))
+    # xarray refuses several quantiles, unless they are coordinates.
+    expected = by_numpy(lambda x: call(x.groupby(by)), source.set_coords(list(own)))
+    assert_same(found.compute(scheduler="synchronous"), expected)
+    assert dask.is_dask_collection(found.t)
+    assert not any(map(dask.is_dask_collection, found.coords.values()))
+
+
+@pytest.mark.parametrize("call", [lambda g: g.median(), lambda g: g.quantile(0.5), lambda g: g.quantile([0.2], ...)])
+def test_labels_are_not_made_for_each_group(call):
+    """As many Python functions are called for many groups as for few."""
+
+    def called(count):
+        labels = np.arange(400) % count
+        source = xr.DataArray(da.arange(400, chunks=400), {"kind": ("x", labels)}, dims="x", name="t")
+        calls = []
+        groups = source.to_dataset().groupby("kind")
+        sys.setprofile(lambda frame, event, arg: calls.append(event) if event == "call" else None)
+        try:
+            call(groups)
+        finally:
+            sys.setprofile(None)
+        return len(calls)
+
+    with dask_gpusort.register():
+        called(2)
+        assert called(400) < 1.5 * called(2)
+
+
+@pytest.mark.parametrize("source", [make_array(), make_dataset()])
+def test_nothing_is_compiled_for_labels(source, monkeypatch):
+    numbagg = pytest.importorskip("numbagg")
+    for name in ("nanquantile", "nanmedian"):
+        monkeypatch.setattr(numbagg, name, None)
+    with dask_gpusort.register("flox"):
+        groups = chunked(source, CHUNKS).groupby("word")
+        assert all(map(dask.is_dask_collection, (groups.median(), groups.quantile(0.5), groups.quantile([0.5], ...))))
+
+
 def test_groups_of_the_name_of_a_dimension():
     """xarray without flox refuses these medians."""
     with dask_gpusort.register():
@@ -238,7 +289,7 @@ def test_what_is_left_to_xarray():
 def test_dates(skipna):
     dates = make_array("i8").astype("M8[D]").astype("M8[ns]").drop_vars("area")
     check(lambda x: x.groupby("kind").quantile([0.1, 0.5], skipna=skipna), dates, CHUNKS)
-    assert labelled_groups.median(chunked(dates, CHUNKS).groupby("kind"), None, skipna, None) is None  # no mean
+    assert labelled_groups._median(chunked(dates, CHUNKS).groupby("kind"), skipna=skipna) is None  # no mean
 
 
 @pytest.mark.parametrize("dtype", ["i2", "i8"])
@@ -248,6 +299,21 @@ def test_picked_integers(dtype):
     check(lambda x: x.resample(time="7h").quantile([0.1, 1], method="lower"), source, CHUNKS)
     check(lambda x: x.groupby("word").quantile(0.4, method="lower"), source, CHUNKS)
     check(lambda x: x.groupby("word").quantile(0.4, ..., method="lower"), source, CHUNKS)
+
+
+@pytest.mark.parametrize("dim", ["time", "x"])
+def test_arrays_of_pandas(dim):
+    """xarray drops them from medians; it is left to its quantiles how they are reduced or expanded."""
+    kinds = {"kinds": pd.Categorical(list("abba")), "counts": pd.array([1, 2, None, 4], dtype="Int64")}
+    source = make_dataset().isel(time=slice(4)).drop_vars("late")
+    source = source.assign({name: (dim, values) for name, values in kinds.items()})
+    check(lambda x: x.groupby("word").median(...), source, CHUNKS)
+    lazy = chunked(source, CHUNKS)
+    with xr.set_options(use_flox=False), dask_gpusort.register():
+        found = lazy.drop_vars("kinds").groupby("word").quantile([0.5], ..., method="lower")
+        expected = by_numpy(lambda x: x.groupby("word").quantile([0.5], ..., method="lower"), source.drop_vars("kinds"))
+        xr.testing.assert_allclose(found.compute(), expected)
+        assert dim == "time" or "kinds" in lazy.groupby("word").quantile(0.5, method="lower")
 
 
 def test_errors_are_those_of_xarray():
@@ -262,7 +328,7 @@ def test_errors_are_those_of_xarray():
 
 
 def test_unregister_restores_the_classes():
-    groups, resample = xr.core.groupby, xr.core.resample
+    groups, resample = (pytest.importorskip(f"xarray.core.{name}") for name in ("groupby", "resample"))
     classes = [groups.DataArrayGroupBy, groups.DatasetGroupBy, resample.DataArrayResample, resample.DatasetResample]
     before = [dict(vars(each)) for each in classes]
     with dask_gpusort.register("flox"):
