@@ -64,12 +64,12 @@ def make_group_plan(
 def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> str:
     """The plan as text, one decision a line."""
     lanes = plan.lanes
-    by = "groups" if plan.whole_groups else "groups and keys"
+    by = "parts of whole groups" if plan.whole_groups else "their groups and keys"
     copies = f", {plan.window} times" if plan.window > 1 else ""
     strategies = {
         "blocks": "blocks: lanes are whole in their chunks, each is reduced group by group",
         "rechunk": "rechunk: so that lanes are whole, once for all groups; each chunk is reduced group by group",
-        "sort": f"sort: the keys of each lane are sorted by their {by}{copies}",
+        "sort": f"sort: the keys of each lane are sorted by {by}{copies}",
     }
     decisions = {
         "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "

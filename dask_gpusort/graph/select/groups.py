@@ -1,8 +1,8 @@
 r"""Order statistics of groups along an axis.
 
 Lanes that fit a chunk are made whole once for all groups, and each chunk of them is reduced group by group. Long lanes
-are sorted by their groups. Where the labels are in memory, chunks of the sorted keys end where a group ends, and each
-is reduced alone. Otherwise the keys of a group are sorted, too, and may be in several chunks::
+whose labels are in memory are sorted by the number of a part: some whole groups, about as many keys as a chunk. Each
+part is reduced alone. Otherwise lanes are sorted by groups and keys, and the keys of a group may be in several chunks::
 
     labels, keys  sorted by both    labels, keys
         |       \                    /      |
