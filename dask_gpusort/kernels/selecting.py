@@ -288,7 +288,7 @@ def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: b
 
 
 def take_positions(keys: Any, low: int, high: int, capacity: int) -> tuple[int, Any]:
-    """Count the keys whose codes are in a closed interval, and give the positions, int64, of as many as the capacity."""
+    """Count the keys whose codes are in a closed interval, and give the positions, int64, up to a capacity."""
     # The positions come in any order.
     check_array(keys, "keys", 1)
     elements = wide_elements(device_key(keys.dtype))
