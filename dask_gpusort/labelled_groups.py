@@ -18,7 +18,7 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from . import api
-from .labelled import as_dataset, keeps_attrs, quantiles, skips_nan, through_dask, with_dataset
+from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -96,13 +96,8 @@ def _quantile(
         return function(array, wanted, method=method, **options)
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
-        def of_zeros(ds: xr.Dataset) -> xr.Dataset:
-            # Variables that are left to xarray need not have quantiles.
-            reduced = (name for name, one in ds.data_vars.items() if not one.dims or {*dims} & {*one.dims})
-            ds = ds.assign({name: xr.zeros_like(ds[name], dtype=float) for name in reduced})
-            return quantiles(ds, wanted, dims, method, keep_attrs, skipna, False, None)
-
-        return with_dataset(piece, of_zeros)
+        # Labels do not depend on the method, and for others numbagg is compiled.
+        return piece.quantile(wanted, dims, method="lower", keep_attrs=keep_attrs, skipna=False)
 
     return _reduced(groups, dim, "biufmM", of_array, of_piece)
 
