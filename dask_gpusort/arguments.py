@@ -15,7 +15,7 @@ from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .array_arguments import check_library, checked_array, known_size, refuse_labels, refuse_masked
-from .chunk.groups import are_missing, on_host
+from .chunk.labels import are_missing, on_host
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.sort.request import Options

@@ -16,7 +16,7 @@ from support.sorting import check_sizes, computed, no_computation
 import dask_gpusort
 from dask_gpusort.chunk import groups as groups_of_chunks
 from dask_gpusort.chunk import numpy_ops
-from dask_gpusort.chunk.groups import number_labels
+from dask_gpusort.chunk.labels import number_labels
 
 ARRAY = np.random.default_rng(0).integers(0, 50, (60, 3, 1)).astype("f8")
 LABELS = np.random.default_rng(1).integers(0, 5, 60)

@@ -26,20 +26,8 @@ from dask.base import is_dask_collection
 from dask.typing import Key
 
 from ...chunk import complete, library_of, ops_for
-from ...chunk.groups import (
-    MISSING_KINDS,
-    Groups,
-    code_dtype,
-    edge_of,
-    gather_groups,
-    head_of,
-    join_picked,
-    number_labels,
-    on_host,
-    pick_groups,
-    reduce_groups,
-    sizes_of,
-)
+from ...chunk.groups import Groups, edge_of, gather_groups, head_of, join_picked, pick_groups, reduce_groups
+from ...chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ...chunk.reducers import Reducer
 from ...plan import Plan
 from ...plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
