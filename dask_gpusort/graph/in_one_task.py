@@ -189,18 +189,19 @@ def of_whole(array: Any, function: OfWhole, outputs: Sequence[tuple[bool, Any]],
         )
         for is_divided, dtype in outputs
     ]
-    return _called(array, function, made, tuple(is_divided for is_divided, _ in outputs), prefix, prefix)
+    return call_with_whole(array, function, made, tuple(is_divided for is_divided, _ in outputs), prefix, prefix)
 
 
 def make_whole(array: Any, prefix: str) -> Any:
     """An array in one chunk, made by one task."""
     output = Output(array._meta, tuple((sum(sizes),) for sizes in array.chunks))
-    return _called(array, as_tuple, [output], (False,), prefix, f"{prefix}-whole")[0]
+    return call_with_whole(array, as_tuple, [output], (False,), prefix, f"{prefix}-whole")[0]
 
 
-def _called(
+def call_with_whole(
     array: Any, function: OfWhole, outputs: Sequence[Output], divided: tuple[bool, ...], prefix: str, name: str
 ) -> tuple[Any, ...]:
+    """Make arrays as `of_whole`, of which those that are not divided have the sizes that they say."""
     call = CallWithWhole(function, array.dtype)
     recipe = InOneTask(call, f"{prefix}-join", (array.name,), array.chunks, divided=divided)
     return new_arrays(recipe, [array], outputs, name)

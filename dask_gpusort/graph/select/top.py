@@ -37,8 +37,10 @@ from ...order import Order
 from ...plan import Size
 from .._dask import List, TaskRef
 from ..collection import Output, new_arrays
+from ..in_one_task import call_with_whole
 from ..input_checks import checked_chunk, wrong_size
 from ..inputs import companion
+from ..sort.global_sort import joins_rows
 from ..sort.request import Options
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 
@@ -140,6 +142,16 @@ def sort_candidates(parts: list[Candidates], wanted: Wanted) -> tuple[Any, ...]:
     return complete(first), *rest
 
 
+@dataclass(frozen=True)
+class TopOfWhole:
+    """Select the first keys of each row of a whole array, sorted, and their positions."""
+
+    wanted: Wanted
+
+    def __call__(self, array: Any) -> tuple[Any, ...]:
+        return sort_candidates([select_candidates([array], self.wanted)], self.wanted)
+
+
 def _concatenate(arrays: Sequence[Any], axis: int) -> Any:
     if len(arrays) == 1:
         return arrays[0]
@@ -162,7 +174,8 @@ def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every
     A positive `k` selects in descending order, a negative one in ascending order; a task merges `split_every`
     candidates at most.
     """
-    keys = Options(descending=k > 0).keys(array, "positions")
+    options = Options(descending=k > 0)
+    keys = options.keys(array, "positions")
     Options().check(keys)
     inputs = [array, *(companion(array, value, number) for number, value in enumerate(values))]
     top = Top(
@@ -176,6 +189,8 @@ def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every
     chunks = (*array.chunks[:axis], (size,), *array.chunks[axis + 1 :])
     positions = Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=np.int64), chunks)
     first, *moved = (Output(one._meta, (*chunks, *one.chunks[array.ndim :])) for one in inputs)
+    if array.ndim == 1 and not values and joins_rows(options.request("positions", keys), keys, ()):
+        return call_with_whole(array, TopOfWhole(top.wanted), [first, positions], (False, False), "top", "top")
     return new_arrays(top, inputs, [first, positions, *moved], "top")
 
 
