@@ -15,6 +15,8 @@ r"""The first keys of every row: each chunk selects its own, and a tree of merge
 The first keys of all chunks are among the first keys of each. Merges keep the order of chunks, and selections that of
 equal keys, so the result is the beginning of a stable sort.
 
+The chunks of one row that share a GPU are one array in one task.
+
 Candidates are the keys, their positions, the companions, and how many keys along the axis they were selected from.
 Positions count from the first of these, so no chunk size need be known.
 """
