@@ -71,8 +71,6 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if len(pieces) == 1:
         return joined
     offsets = np.cumsum([0, *map(len, pieces)])
-    if order.coded and numpy_radix.runs_follow(joined.keys, offsets):
-        return joined
     if order.coded and not joined.values:
         members = _tie_members(joined.keys, order)
         numpy_radix.merge_runs(joined.keys, offsets)
@@ -81,6 +79,8 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if not joined.values and _merged_by_numpy(order, len(pieces)):
         joined.keys.sort(kind="stable")
         return joined
+    if order.coded and numpy_radix.runs_follow(joined.keys, offsets):
+        return joined.own()
     permutation = argsort_keys(joined.keys, order, offsets)
     keys, *values = (array.take(permutation, axis=0) for array in joined.arrays)
     return Run(keys, tuple(values))
