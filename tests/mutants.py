@@ -82,6 +82,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "radix: rows end": ("tied[num_keys - 1 - start % num_keys :: num_keys] = False", "pass"),
         "radix: low bits of the range": ("low -= np.uint64(least)", "pass"),
         "radix: counts of all blocks": ("counts += np.bincount", "counts = np.bincount"),
+        "merges: spans in order": ("- (np.cumsum(lengths) - lengths)", "- np.cumsum(lengths)"),
         "packing: positions in a row": ("+ as_word(along.start)", ""),
         "packing: the least code": ("out += rows.dtype.type(least)", "pass"),
     },
@@ -214,7 +215,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "groups: a group in two chunks": ('(needed == "groups" and whole and lanes.chunks > 1)', "lanes.chunks > 1"),
         "groups: labels of another length": ("if own.length != block.shape[axis]:", "if False:"),
         "groups: unlike integers": ("codes[(groups >= bounds.min) & (groups <= bounds.max)], groups", "codes, groups"),
-        "groups: divided where one ends": ("- firsts[numbers]", "- 0"),
+        "groups: sizes of the groups of a part": (
+            "da.from_array(sizes, chunks=(counts,))",
+            "da.from_array(sizes[::-1], chunks=(counts,))",
+        ),
     },
     "api/test_weights.py": {
         "weights: none in front": ("shares[shares == 0] = -1", "pass"),

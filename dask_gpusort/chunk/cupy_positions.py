@@ -25,7 +25,7 @@ def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
         found = cupy.empty((len(flat), *block.shape[1:]), block.dtype)
         if kernels.gather_in_range(block, flat, found):
             return found.reshape(*indices.shape, *block.shape[1:])
-    return cupy.take(block, positions_of(indices, block.shape[axis], axis, mode), axis)
+    return cupy.take(block, cupy.asarray(positions_of(indices, block.shape[axis], axis, mode)), axis)
 
 
 def take_along(block: Any, indices: Any, axis: int) -> Any:

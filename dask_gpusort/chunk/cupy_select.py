@@ -46,18 +46,25 @@ def _matrix(block: Any, lanes: Any, axes: Sequence[int], length: int) -> tuple[A
 
 def _by_selection(keys: Any, axis: int, statistic: Statistic) -> Any:
     lanes, length = keys.shape[1 - axis], keys.shape[axis]
-    if statistic.skip_nan and has_nan(keys.dtype):
+    with_nan = has_nan(keys.dtype)
+    if statistic.skip_nan and with_nan:
         nans = kernels.select_rows(keys, cupy.empty((lanes, 0), np.int64), axis)[1]
         counts = length - nans
-        ranks = statistic.ranks(counts)
-    else:
-        # The same of all lanes: computed on the host.
-        counts = cupy.full(1, length, np.int64)
-        ranks = cupy.asarray(statistic.ranks(np.array([length])))
-        ranks = cupy.broadcast_to(ranks, (*ranks.shape[:-1], lanes))
+        return statistic.result(_at_ranks(keys, axis, statistic.ranks(counts))[0], counts, nans)
+    # What is the same of all lanes is computed on the host, and nothing waits for the device.
+    counts = np.array([length])
+    ranks = cupy.asarray(statistic.ranks(counts))
+    found, nans = _at_ranks(keys, axis, cupy.broadcast_to(ranks, (*ranks.shape[:-1], lanes)))
+    results = statistic.result(found, counts, np.zeros(1, np.int64))
+    return cupy.where(nans > 0, results.dtype.type(np.nan), results) if with_nan else results
+
+
+def _at_ranks(keys: Any, axis: int, ranks: Any) -> tuple[Any, Any]:
+    """The keys at ranks, shape (2, quantiles, lanes), of each lane, and how many NaN it has."""
     # Both neighbours of a quantile are side by side, where the second one costs little.
+    lanes = ranks.shape[-1]
     selected, nans = kernels.select_rows(keys, cupy.ascontiguousarray(ranks.T.reshape(lanes, -1)), axis)
-    return statistic.result(selected.reshape(lanes, -1, 2).T, counts, nans)
+    return selected.reshape(lanes, -1, 2).T, nans
 
 
 def _by_sort(rows: Any, statistic: Statistic) -> Any:

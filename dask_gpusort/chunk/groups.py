@@ -25,7 +25,7 @@ _GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 29}
 class Groups:
     """Hold the positions along an axis that belong to each group."""
 
-    positions: np.ndarray  # of group g from ``starts[g]`` to ``starts[g + 1]``
+    positions: np.ndarray | None  # of group g from ``starts[g]`` to ``starts[g + 1]``; None if these are the positions
     starts: np.ndarray
     length: int  # of the axis
 
@@ -44,14 +44,22 @@ class Groups:
         sizes = np.bincount(codes[centres], inside.sum(axis=1), minlength=count)
         return cls(members[inside], _starts(sizes), len(codes))
 
+    @classmethod
+    def of_sizes(cls, sizes: np.ndarray) -> Groups:
+        """Give the groups of an axis along which they are one behind the other, each of a size."""
+        starts = _starts(sizes)
+        return cls(None, starts, int(starts[-1]))
+
     def alike(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Numbers of the groups of one size, and their positions, shape (groups, size), for each size."""
         sizes = np.diff(self.starts)
         for size in np.unique(sizes):
             numbers = np.flatnonzero(sizes == size)
             starts = self.starts[numbers]
-            within = sliding_window_view(self.positions, size)[starts] if size else np.empty((len(numbers), 0), int)
-            yield numbers, within
+            if self.positions is None or not size:
+                yield numbers, starts[:, None] + np.arange(size)
+            else:
+                yield numbers, sliding_window_view(self.positions, size)[starts]
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
@@ -101,7 +109,7 @@ def _gathered(block: Any, axis: int, groups: Groups) -> Iterator[tuple[np.ndarra
             # Members become neighbours along a last axis; along others lanes are columns, as GPUs read them.
             part, members = block[lanes], positions[start : start + step]
             members = members if axis == block.ndim - 1 else members.T
-            rows = ops.take(part, ops.from_host(members.reshape(-1)), axis) if size else part
+            rows = ops.take(part, members.reshape(-1), axis) if size else part
             shape = _replaced(part.shape, axis, *members.shape) if size else part.shape
             yield numbers[start : start + step], lanes, members, rows.reshape(shape)
 

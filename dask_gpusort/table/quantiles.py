@@ -181,6 +181,7 @@ class Statistic:
     def result(self, keys: Array, counts: Array, nans: Array) -> Array:
         """Compute the statistics, shape (quantiles, *lanes), from the keys at the `ranks`."""
         # `keys` has the shape (2, quantiles, *lanes); `counts` (keys that take part) and `nans` broadcast to the lanes.
+        # If all lanes have keys and no NaN, these may be on the host: a GPU takes longer to begin such steps.
         # NaN or NaT is where a lane has no keys, or has NaN that are not skipped.
         previous, following = keys
         missing = counts == 0 if self.skip_nan else (counts == 0) | (nans > 0)
@@ -207,10 +208,10 @@ class Statistic:
     def _combine(self, previous: Array, following: Array, counts: Array) -> Array:
         """Give the statistics of lanes that are not empty."""
         if self.q is None:
-            return _middle(previous, following, counts % 2 == 1)
+            return _middle(previous, following, np.asarray(counts % 2 == 1, like=previous))
         if self.picks:
             return previous
-        fraction = self._neighbours(counts)[2]
+        fraction = np.asarray(self._neighbours(counts)[2], like=previous)
         complement = 1 - fraction
         if self.weak:
             # A Python number takes the dtype of the keys, if they are floats, but 1 - fraction is computed before.

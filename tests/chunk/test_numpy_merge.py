@@ -31,12 +31,13 @@ def run_lists(draw):
 MERGED_RUNS = [0, None, 1 << 20]
 
 
-@given(run_lists(), st.sampled_from(MERGED_RUNS))
-def test_runs_are_merged(drawn, merged):
+@given(run_lists(), st.sampled_from(MERGED_RUNS), st.sampled_from([0, 1 << 20]))
+def test_runs_are_merged(drawn, merged, least_span):
     codes, offsets = drawn
     with pytest.MonkeyPatch.context() as patch, dask.config.set({"gpusort.merged_runs": merged}):
         patch.setattr(numpy_radix, "SMALL", 0)
         patch.setattr(numpy_radix, "_FOUND_RUNS", 1)
+        patch.setattr(numpy_radix, "_LEAST_SPAN", least_span)
         check_merges(codes, offsets)
 
 

@@ -1,8 +1,8 @@
 r"""Order statistics of groups along an axis.
 
 Lanes that fit a chunk are made whole once for all groups, and each chunk of them is reduced group by group. Long lanes
-whose labels are in memory are sorted by the number of a part: some whole groups, about as many keys as a chunk. Each
-part is reduced alone. Otherwise lanes are sorted by groups and keys, and the keys of a group may be in several chunks::
+whose labels are in memory are sorted by groups into parts: some whole groups, about as many keys as a chunk. Each part
+is reduced alone. Otherwise lanes are sorted by groups and keys, and the keys of a group may be in several chunks::
 
     labels, keys  sorted by both    labels, keys
         |       \                    /      |
@@ -182,6 +182,13 @@ def make_groups(codes: Any, count: Any, window: int) -> Any:
     return boxed
 
 
+def make_sorted_groups(sizes: Any) -> Any:
+    """Task: the groups of a part that is sorted by them, from their sizes, boxed in an array."""
+    boxed = np.empty(1, object)
+    boxed[0] = Groups.of_sizes(sizes)
+    return boxed
+
+
 def reduce_chunk(
     block: Any,
     groups: Any,
@@ -293,34 +300,29 @@ def _pairs(lane: Any, labels: Labels) -> tuple[Any, Any]:
 
 
 def _by_groups(lane: Any, labels: Labels, statistic: Statistic | Reducer, dtype: np.dtype[Any]) -> Any:
-    """Divide a lane into parts of whole groups, and reduce each part."""
+    """Sort a lane by its groups into parts of whole groups, and reduce each part."""
     keys, codes = _pairs(lane, labels)
     sizes = labels.sizes
     assert sizes is not None
     # A part ends where a group ends, and has less than twice as many keys as the largest group or chunk.
     most = max(*keys.chunks[0], sizes.max(initial=1))
     firsts = np.append(0, np.flatnonzero(np.diff((np.cumsum(sizes) - 1).clip(0) // most)) + 1)
-    counts = np.diff(firsts, append=len(sizes))
-    numbers = np.repeat(np.arange(len(counts)), counts)
+    counts = tuple(np.diff(firsts, append=len(sizes)).tolist())
     chunks = np.add.reduceat(sizes, firsts) if len(sizes) else np.zeros(1, np.int64)
-    parts = _looked_up(codes, np.append(numbers, len(counts)))
-    members = _looked_up(codes, np.append(np.arange(len(sizes)) - firsts[numbers], 0))
     total, rest = int(chunks.sum()), len(keys) - int(chunks.sum())
-    moved = build_moved([parts], [False], [keys, members], ((*chunks.tolist(), *[rest][: bool(rest)]),))
-    lanes, members = (each[:total] if rest else each for each in moved)
+    codes = _looked_up(codes, np.arange(len(sizes) + 1)) if rest else codes
+    (moved,) = build_moved([_beside(codes, keys)], [False], [keys], ((*chunks.tolist(), *[rest][: bool(rest)]),))
     groups = blockwise(
-        make_groups,
+        make_sorted_groups,
         (0,),
-        members,
+        da.from_array(sizes, chunks=(counts,)),
         (0,),
-        da.from_array(counts, chunks=1),
-        (0,),
-        window=1,
         token="make-groups",
         dtype=object,
         meta=np.empty((0,), object),
+        adjust_chunks={0: 1},
     )
-    return _reduced(lanes, groups, (len(statistic.shape),), statistic, 0, tuple(counts.tolist()), dtype)
+    return _reduced(moved[:total] if rest else moved, groups, (len(statistic.shape),), statistic, 0, counts, dtype)
 
 
 def _looked_up(codes: Any, table: np.ndarray) -> Any:
@@ -334,15 +336,21 @@ def look_up(codes: Any, table: np.ndarray) -> Any:
     return table.take(codes, mode="wrap")
 
 
+def _beside(codes: Any, keys: Any) -> Any:
+    """Codes where the keys are."""
+    if library_of(codes._meta) == library_of(keys._meta):
+        return codes
+    like = np.empty_like(keys._meta, dtype=codes.dtype)
+    return codes.map_blocks(ops_for(keys._meta).from_host, dtype=codes.dtype, meta=like)
+
+
 def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:
     """Sort a lane by its groups and its keys, and pick the keys at the ranks of each group."""
     keys, codes = _pairs(lane, labels)
     count = labels.group_count
     if count is not None:
         codes = _looked_up(codes, np.arange(count + 1))
-    if library_of(codes._meta) != library_of(keys._meta):
-        like = np.empty_like(keys._meta, dtype=codes.dtype)
-        codes = codes.map_blocks(ops_for(keys._meta).from_host, dtype=codes.dtype, meta=like)
+    codes = _beside(codes, keys)
     moved = build_moved([keys, codes], [False, False], [keys, codes], None)
     recipe = GroupPicks(tuple(array.name for array in moved), len(keys.chunks[0]), count, statistic, dtype)
     chunks = (math.nan,) * len(keys.chunks[0]) if count is None else (count,)
