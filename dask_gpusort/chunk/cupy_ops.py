@@ -29,6 +29,7 @@ from .cupy_sorts import (
     concatenate_chunks,
     exclusive,
     first_indices,
+    first_keys,
     merge,
     paste,
     sort_and_argsort,
@@ -37,6 +38,7 @@ from .cupy_sorts import (
     sort_keys,
     sort_pairs,
     sort_rows,
+    sort_values,
 )
 from .cupy_ties import tie_groups
 from .run import Run

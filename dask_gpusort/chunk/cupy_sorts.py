@@ -153,6 +153,16 @@ def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -
     return cupy.moveaxis(ordered.reshape(shape), -1, axis)
 
 
+def sort_values(rows: Any) -> Any:
+    """Sort rows of keys, which may be overwritten; see `numpy_ops.sort_values`."""
+    return sort_rows(rows, Order(rows.dtype), 1, overwrite=True)
+
+
+def first_keys(rows: Any, order: Order, count: int) -> Any:
+    """Find the first keys of each row, sorted, or all."""
+    return sort_rows(rows, order, 1)[:, :count]
+
+
 def argsort_rows(block: Any, order: Order, axis: int) -> Any:
     """Find the stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
     if order.coded:

@@ -27,6 +27,10 @@ class CupyTieGroups(TieGroups):
             self._ties = kernels.pack_ties(self._find_firsts(equal_nan))
         self.count = self._ties.count()
 
+    def count_in_rows(self) -> Any:
+        """See `TieGroups`."""
+        return cupy.bincount(self.bounds[:-1] // self.length, minlength=len(self.keys) // self.length)
+
     def _up_to(self, end: int) -> Any:
         return cupy.arange(end, dtype=np.int64)
 

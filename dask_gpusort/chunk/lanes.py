@@ -17,7 +17,7 @@ from ..table import Statistic
 from . import library_of
 
 #: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
-BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
+BATCH_BYTES = {"numpy": 1 << 21, "cupy": 1 << 26}
 
 
 def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], int]:

@@ -19,9 +19,11 @@ from .numpy_sorts import (
     argsort_keys,
     argsort_rows,
     first_indices,
+    first_keys,
     merge,
     sort_keys,
     sort_rows,
+    sort_values,
     sort_with_positions,
     sorted_by_numpy,
 )

@@ -137,8 +137,43 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
         return sort_keys(encode(block, order) if sorted_by_numpy(order) else block, order)
     if not order.coded:
         return np.take_along_axis(block, argsort_rows(block, order, axis), axis)
+    if order.dtype.kind in "iu" and (order.dtype.itemsize > 2 or rows.shape[-1] <= numpy_radix.WIDENED_ROW):
+        # Equal integers have equal bits, and no NaN must be last in both directions.
+        integers = _native(rows, copy=None if overwrite else True)
+        numpy_radix.sort(integers)
+        ordered = (integers[..., ::-1] if order.descending else integers).astype(order.dtype, copy=False)
+        return np.moveaxis(ordered, -1, axis)
     array = sort_keys(encode(rows, order), order)
     return np.moveaxis(decode(array, order), -1, axis)
+
+
+def sort_values(rows: np.ndarray) -> np.ndarray:
+    """Sort rows of keys, which may be overwritten; NaN, which are last, may lose their bits."""
+    if rows.dtype.kind != "f" or rows.dtype.itemsize == 2:
+        return sort_rows(rows, Order(rows.dtype), 1, overwrite=True)
+    ordered = _native(rows, copy=None)
+    ordered.sort(axis=1)
+    return ordered
+
+
+def _native(rows: np.ndarray, copy: bool | None) -> np.ndarray:
+    return np.array(rows, rows.dtype.newbyteorder("="), order="C", copy=copy)
+
+
+def first_keys(rows: np.ndarray, order: Order, count: int) -> np.ndarray:
+    """Find the first `count` keys of each row, sorted, or all."""
+    if not order.coded or len(rows) == 0:
+        return sort_rows(rows, order, 1)[:, :count]
+    codes = encode(rows, order)
+    if count < rows.shape[1]:
+        codes.partition(count - 1, axis=1)
+    first = np.sort(codes[:, :count], axis=1)
+    found = decode(first.copy(), order)
+    if order.has_ties:
+        # A key with other codes in its tie class may stand for one that comes before it in the row.
+        several = _in_tie_class(first, order).any(axis=1)
+        found[several] = sort_rows(rows[several], order, 1)[:, :count]
+    return found
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:

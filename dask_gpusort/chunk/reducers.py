@@ -18,7 +18,7 @@ from ..order import Order
 from ..table import Statistic
 from . import library_of, ops_for
 from .lanes import BATCH_BYTES, batches, lanes_last, result_shape
-from .tie_groups import NanPolicy, TieGroups, are_nan, refuse_nan
+from .tie_groups import NanPolicy, are_nan, refuse_nan
 
 #: Bytes for each key of a row besides itself: positions, and bounds of the runs of equal keys.
 _ROW_BYTES = 16
@@ -28,7 +28,8 @@ _ROW_BYTES = 16
 class Reducer:
     """What is found of rows; see the module. A new one is a function of rows, and a function that makes this of it."""
 
-    #: Of a matrix with columns: the results of each row, as far as its keys suffice, shape (results, rows).
+    #: Of a matrix with columns, which may be overwritten: the results of each row, as far as its keys suffice, shape
+    #: (results, rows).
     of_rows: Callable[[Any], Any]
     shape: tuple[int, ...] = ()
     least: int = 1
@@ -50,10 +51,11 @@ def top_keys(k: int, positions: bool) -> Reducer:
 
 def _top_of_rows(rows: Any, k: int, positions: bool) -> Any:
     ops, order = ops_for(rows), Order(rows.dtype, k > 0, stable=True)
+    if not positions:
+        return ops.first_keys(rows, order, abs(k)).T
     indices = ops.first_indices(rows, order, abs(k), 1)
-    keys = ops.take_rows(rows, indices, 1)
-    by_key = ops.argsort_rows(keys, order, 1)
-    return ops.take_rows(indices if positions else keys, by_key, 1).T
+    by_key = ops.argsort_rows(ops.take_rows(rows, indices, 1), order, 1)
+    return ops.take_rows(indices, by_key, 1).T
 
 
 def count_distinct(equal_nan: bool) -> Reducer:
@@ -62,8 +64,8 @@ def count_distinct(equal_nan: bool) -> Reducer:
 
 
 def _count_distinct(rows: Any, equal_nan: bool) -> Any:
-    groups = _tie_groups(rows, equal_nan)[1]
-    return np.bincount(groups.bounds[:-1] // rows.shape[1], minlength=len(rows))[None]
+    ops = ops_for(rows)
+    return ops.tie_groups(ops.sort_values(rows).reshape(-1), equal_nan, rows.shape[1]).count_in_rows()[None]
 
 
 def most_common(policy: Any) -> tuple[Reducer, Reducer]:
@@ -73,7 +75,9 @@ def most_common(policy: Any) -> tuple[Reducer, Reducer]:
 
 
 def _most_common(rows: Any, policy: NanPolicy, counts: bool) -> Any:
-    ordered, groups = _tie_groups(rows, equal_nan=True)
+    ops = ops_for(rows)
+    ordered = ops.sort_rows(rows, Order(rows.dtype, stable=True), 1, overwrite=True)
+    groups = ops.tie_groups(ordered.reshape(-1), True, rows.shape[1])
     runs = np.zeros_like(ordered, shape=rows.size, dtype=np.min_scalar_type(rows.shape[1]))
     runs[groups.bounds[:-1]] = groups.counts
     runs = runs.reshape(rows.shape)
@@ -88,13 +92,6 @@ def leave_out_nan(keys: Any, counts: Any, policy: NanPolicy) -> None:
         nans = are_nan(keys)
         refuse_nan(policy, nans.any())
         counts[nans] = 0
-
-
-def _tie_groups(rows: Any, equal_nan: bool) -> tuple[Any, TieGroups]:
-    """Sorted rows, and their groups of equal keys."""
-    ops = ops_for(rows)
-    ordered = ops.sort_rows(rows, Order(rows.dtype, stable=True), 1)
-    return ordered, ops.tie_groups(ordered.reshape(-1), equal_nan, rows.shape[1])
 
 
 def reduce_lanes(
@@ -115,7 +112,7 @@ def reduce_lanes(
     lane_bytes = max(length * (block.dtype.itemsize + _ROW_BYTES), 1)
     for batch in batches(kept, max(1, BATCH_BYTES[library_of(block)] // lane_bytes)) if found.size and length else ():
         part = found[(slice(min(results, length)), *batch)]
-        rows = lanes[batch].reshape(math.prod(part.shape[1:]), length)
+        rows = lanes[batch].copy().reshape(math.prod(part.shape[1:]), length)
         part[...] = statistic.of_rows(rows).reshape(part.shape)
     return found.reshape(result_shape(statistic, block.shape, axes, keepdims))
 

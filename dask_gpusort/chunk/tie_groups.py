@@ -82,6 +82,10 @@ class TieGroups:
         """Number of groups."""
         return int(np.count_nonzero(self._firsts))
 
+    def count_in_rows(self) -> Any:
+        """Number of groups in each row."""
+        return self._firsts.reshape(-1, self.length).sum(axis=1, dtype=np.min_scalar_type(self.length))
+
     @property
     def all_differ(self) -> bool:
         """Whether each key is a group."""
