@@ -205,13 +205,14 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     found = _rank_rows(rows, ranking.method, dtype) if block.size else np.empty_like(rows, dtype=dtype)
     if block.dtype.kind in NAN_KINDS:
         nans = are_nan(rows)
-        ranking.refuse_nan(nans.any())
+        some = bool(nans.any())
+        ranking.refuse_nan(some)
         if ranking.pct:
             # Where all keys are NaN, so are all ranks.
             found /= np.maximum(rows.shape[-1] - nans.sum(axis=-1, keepdims=True), 1)
-        if dtype.kind == "f":
+        if dtype.kind == "f" and some:
             without = nans if ranking.nan_policy == "omit" else nans.any(axis=-1, keepdims=True)
-            found[np.broadcast_to(without, found.shape)] = np.nan
+            np.copyto(found, np.nan, where=without)
     elif ranking.pct:
         found /= rows.shape[-1]
     return np.moveaxis(found, -1, axis)

@@ -178,6 +178,21 @@ def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out:
     return out
 
 
+def sort_rows_with_positions(keys: Any) -> tuple[Any, Any]:
+    """Sort each row stably, and return the uint32 positions that the keys had in it; equal keys may lose their bits."""
+    cupy, length = require_cupy(), keys.shape[1]
+    check_array(keys, "keys", 2)
+    check_indexable(keys.size)
+    keys_out, positions = cupy.empty_like(keys), cupy.empty(keys.shape, np.uint32)
+    if keys.size:
+        elements = indexed_elements(device_key(keys.dtype), "u32")
+        in_block = not needs_spare(elements, length)
+        sort_each(elements, keys, keys_out, positions, None if in_block else plan_partition(elements, length))
+        if not in_block:
+            positions %= np.uint32(length)
+    return keys_out, positions
+
+
 def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
     """Find the int64 positions within each row that sort the row, stably."""
     check_array(keys, "keys", 2)

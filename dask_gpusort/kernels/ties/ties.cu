@@ -18,7 +18,7 @@ constexpr int kWordBits = 32;
 static_assert(kWordBits == kWarpThreads, "a ballot of one warp is one word");
 
 // How ties are ranked, as by scipy.stats.rankdata.
-enum class Ranking { kAverage, kMin, kMax, kDense };
+enum class Ranking { kAverage, kMin, kMax, kDense, kOrdinal };
 
 struct TieBits {
     const u32* bits;
@@ -136,6 +136,39 @@ __global__ void __launch_bounds__(kTieThreads)
               Offset n, Offset length, u32* __restrict__ ranks_out) {
     const TieBits ties{bits, offsets};
     visit_keys(n, [&](Offset i, int) { ranks_out[i] = rank_of<kRanking>(ties, starts, i, n, length); });
+}
+
+// Ranks of the keys of sorted rows, without the bits above: the ends of a tie group are found by steps that double, and
+// then halve, as most groups are small. Rows are short enough for caches, which take the writes to random positions.
+// positions: of each sorted key among all unsorted ones.
+template <class Order, Ranking kRanking, class Element>
+__global__ void __launch_bounds__(kTieThreads)
+    rank_rows(const typename Order::Raw* __restrict__ keys, const u32* __restrict__ positions, Offset n, Offset length,
+              u64 first_nan, int has_nan, Element* __restrict__ ranks_out) {
+    const auto code_at = [&](Offset i) {
+        const auto code = Order::canonical(Order::encode(keys[i]));
+        return has_nan && code >= first_nan ? decltype(code)(first_nan) : code;
+    };
+    visit_keys(n, [&](Offset i, int) {
+        const Offset row = i / length * length;
+        Offset before = i - row, behind = row + length - 1 - i;  // neighbours in the row, then those of another group
+        if constexpr (kRanking != Ranking::kOrdinal) {
+            const auto code = code_at(i);
+            const auto reach = [&](Offset most, auto neighbour) {
+                Offset reached = 0, step = 1;
+                for (; reached + step <= most && neighbour(reached + step) == code; step *= 2) reached += step;
+                for (; step > 0; step /= 2)
+                    if (reached + step <= most && neighbour(reached + step) == code) reached += step;
+                return reached;
+            };
+            if (kRanking != Ranking::kMax) before -= reach(before, [&](Offset k) { return code_at(i - k); });
+            if (kRanking != Ranking::kMin) behind -= reach(behind, [&](Offset k) { return code_at(i + k); });
+        }
+        if constexpr (kRanking == Ranking::kAverage)
+            ranks_out[positions[i]] = Element((before + 1 + length - behind) * 0.5);
+        else
+            ranks_out[positions[i]] = Element(kRanking == Ranking::kMax ? length - behind : before + 1);
+    });
 }
 
 // Scatter by a permutation: out[positions[i]] = values[i], for values of 32 bits.

@@ -22,6 +22,8 @@ TILE = cxx_constant(SOURCE, "kTieTile")
 WORD_BITS = cxx_constant(SOURCE, "kWordBits")
 #: C++ names of the ways to rank ties.
 RANKINGS = {method: f"Ranking::k{method.capitalize()}" for method in ("average", "min", "max", "dense")}
+#: The same for keys of sorted rows.
+ROW_RANKINGS = {"average": "kAverage", "min": "kMin", "max": "kMax", "ordinal": "kOrdinal"}
 #: Twice the rank of a key has 32 bits.
 MOST_RANKED = 1 << 31
 SCATTER_THREADS = 256
@@ -85,6 +87,15 @@ def mark_ties(keys: Any, *, equal_nan: bool = True, length: int | None = None) -
     name = instance("mark_first_keys", device_key(keys.dtype).order)
     Launch(SOURCE, name, blocks_for(n, TILE), THREADS, arguments).run()
     return _counted(bits, n)
+
+
+def rank_rows(keys: Any, positions: Any, length: int, method: str, out: Any) -> None:
+    """Ranks of keys in sorted rows of some length, by a method of `ROW_RANKINGS`, at their positions (uint32)."""
+    first_nan, element = first_nan_code(keys.dtype), ELEMENTS[out.dtype.str[1:]]
+    nans = np.uint64(first_nan or 0), np.int32(first_nan is not None)
+    name = instance("rank_rows", device_key(keys.dtype).order, f"Ranking::{ROW_RANKINGS[method]}", element)
+    arguments = (keys, positions, np.uint64(keys.size), np.uint64(length), *nans, out)
+    Launch(SOURCE, name, blocks_for(keys.size, TILE), THREADS, arguments).run()
 
 
 def pack_ties(flags: Any) -> TieBits:

@@ -131,7 +131,17 @@ def main() -> None:
     for distribution in ("random", "zipf"):
         rows = make_keys("u4", 3 * 30_001, distribution).reshape(3, -1)
         check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
-        check(kernels.argsort_rows(cp.asarray(rows)), np.argsort(rows, axis=1, kind="stable"))
+        order = np.argsort(rows, axis=1, kind="stable")
+        check(kernels.argsort_rows(cp.asarray(rows)), order)
+        ordered, positions = kernels.sort_rows_with_positions(cp.asarray(rows))
+        check(ordered, np.sort(rows, axis=1))
+        check(positions, order)
+        ranks = cp.empty(rows.size, "f8")
+        whole = positions + cp.arange(0, rows.size, rows.shape[1], dtype="u4")[:, None]
+        kernels.rank_rows(ordered.reshape(-1), whole.reshape(-1), rows.shape[1], "average", ranks)
+        _, of_key, counts = zip(*(np.unique(row, return_inverse=True, return_counts=True) for row in rows), strict=True)
+        wanted = [(np.cumsum(own) - (own - 1) / 2)[of] for of, own in zip(of_key, counts, strict=True)]
+        check(ranks, np.concatenate(wanted))
     print("all results are right")
 
 

@@ -64,6 +64,7 @@ def record_rows(recorder, dtype, order):
         keys = recorder.empty((3, length), dtype)
         recorder.record(sorting.sort_rows, keys, **order)
         recorder.record(sorting.argsort_rows, keys, **order)
+        recorder.record(sorting.sort_rows_with_positions, keys)
     for length in LONG_ROWS:
         recorder.record(sorting.sort_rows, recorder.empty((3, length), dtype), **order)
     with pytest.MonkeyPatch.context() as patch:
@@ -110,11 +111,16 @@ def record_ties(recorder, dtypes=DTYPES):
     for dtype in dtypes:
         keys = recorder.empty(1000, dtype)
         kernels.mark_ties(keys)
+        kernels.rank_rows(keys, recorder.empty(1000, "u4"), 100, "average", recorder.empty(1000, "f8"))
         for side in ("left", "right"):
             kernels.rank_sorted_needles(keys, keys, side)
     ties = kernels.pack_ties(recorder.empty(1000, "?"))
     for method in ("average", "min", "max", "dense"):
         ties.ranks(ties.starts(9), method, 100)
+    for method in ("min", "max", "ordinal"):
+        for out in ("i8", "f8"):
+            ranks = recorder.empty(1000, out)
+            kernels.rank_rows(recorder.empty(1000, "f4"), recorder.empty(1000, "u4"), 100, method, ranks)
     for dtype in ("u4", "i8"):
         ties.numbers(dtype)
     for dtype in ("u1", "u2", "u4", "u8", "c16"):
