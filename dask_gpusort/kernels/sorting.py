@@ -179,7 +179,10 @@ def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out:
 
 
 def sort_rows_with_positions(keys: Any) -> tuple[Any, Any]:
-    """Sort each row stably, and return the uint32 positions that the keys had in it; equal keys may lose their bits."""
+    """Sort each row stably, and return the uint32 positions that the keys had in it, or in the rows from one before.
+
+    Equal keys may lose their bits. A position is that in the row modulo its length.
+    """
     cupy, length = require_cupy(), keys.shape[1]
     check_array(keys, "keys", 2)
     check_indexable(keys.size)
@@ -188,8 +191,6 @@ def sort_rows_with_positions(keys: Any) -> tuple[Any, Any]:
         elements = indexed_elements(device_key(keys.dtype), "u32")
         in_block = not needs_spare(elements, length)
         sort_each(elements, keys, keys_out, positions, None if in_block else plan_partition(elements, length))
-        if not in_block:
-            positions %= np.uint32(length)
     return keys_out, positions
 
 

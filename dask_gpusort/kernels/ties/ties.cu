@@ -140,34 +140,36 @@ __global__ void __launch_bounds__(kTieThreads)
 
 // Ranks of the keys of sorted rows, without the bits above: the ends of a tie group are found by steps that double, and
 // then halve, as most groups are small. Rows are short enough for caches, which take the writes to random positions.
-// positions: of each sorted key among all unsorted ones.
+// positions: of each sorted key in its unsorted row, or behind it by a multiple of the length.
 template <class Order, Ranking kRanking, class Element>
 __global__ void __launch_bounds__(kTieThreads)
-    rank_rows(const typename Order::Raw* __restrict__ keys, const u32* __restrict__ positions, Offset n, Offset length,
+    rank_rows(const typename Order::Raw* __restrict__ keys, const u32* __restrict__ positions, Offset n, u32 length,
               u64 first_nan, int has_nan, Element* __restrict__ ranks_out) {
-    const auto code_at = [&](Offset i) {
+    const auto code_at = [&](u32 i) {
         const auto code = Order::canonical(Order::encode(keys[i]));
         return has_nan && code >= first_nan ? decltype(code)(first_nan) : code;
     };
-    visit_keys(n, [&](Offset i, int) {
-        const Offset row = i / length * length;
-        Offset before = i - row, behind = row + length - 1 - i;  // neighbours in the row, then those of another group
+    visit_keys(n, [&](Offset key, int) {
+        const u32 i = u32(key), in_row = i % length, row = i - in_row;
+        u32 before = in_row, behind = length - 1 - in_row;  // neighbours in the row, then those of another group
         if constexpr (kRanking != Ranking::kOrdinal) {
             const auto code = code_at(i);
-            const auto reach = [&](Offset most, auto neighbour) {
-                Offset reached = 0, step = 1;
-                for (; reached + step <= most && neighbour(reached + step) == code; step *= 2) reached += step;
+            const auto reach = [&](u32 most, auto neighbour) {
+                if (most == 0 || neighbour(1) != code) return 0u;
+                u32 reached = 1, step = 2;
+                for (; step <= most - reached && neighbour(reached + step) == code; step *= 2) reached += step;
                 for (; step > 0; step /= 2)
-                    if (reached + step <= most && neighbour(reached + step) == code) reached += step;
+                    if (step <= most - reached && neighbour(reached + step) == code) reached += step;
                 return reached;
             };
-            if (kRanking != Ranking::kMax) before -= reach(before, [&](Offset k) { return code_at(i - k); });
-            if (kRanking != Ranking::kMin) behind -= reach(behind, [&](Offset k) { return code_at(i + k); });
+            if (kRanking != Ranking::kMax) before -= reach(before, [&](u32 k) { return code_at(i - k); });
+            if (kRanking != Ranking::kMin) behind -= reach(behind, [&](u32 k) { return code_at(i + k); });
         }
+        Element* const rank = ranks_out + (row + positions[i] % length);
         if constexpr (kRanking == Ranking::kAverage)
-            ranks_out[positions[i]] = Element((before + 1 + length - behind) * 0.5);
+            *rank = Element((before + 1 + length - behind) * 0.5);
         else
-            ranks_out[positions[i]] = Element(kRanking == Ranking::kMax ? length - behind : before + 1);
+            *rank = Element(kRanking == Ranking::kMax ? length - behind : before + 1);
     });
 }
 
