@@ -101,6 +101,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "keys: a search passes a tie class": ('if side == "right" else needles', "if False else needles"),
         "summaries: a bracket of one key": ("np.maximum(low_right, high_left)", "high_left"),
         "top: ties of the last one": ("(np.cumsum(ties, axis=1) <= missing)", "ties"),
+        "top: equal keys of other bits": ("several = _in_tie_class(first, order).any(axis=1)", "several = []"),
+        "rows: bits of NaN": ("if fits and plain and not count_nans(rows):", "if fits and plain:"),
+    },
+    "chunk/test_numpy_lanes.py": {
+        "rows: the chunk is not lost": ("rows = lanes[batch].copy().reshape(", "rows = lanes[batch].reshape("),
+        "ranks: from the first of a row": ("self.numbers[starts // self.length * self.length] if", "0 if"),
     },
     "sort argsort lexsort": {
         "options: stable": ('stable = self.stable or want != "keys"', "stable = False"),

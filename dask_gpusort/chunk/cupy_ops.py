@@ -38,7 +38,6 @@ from .cupy_sorts import (
     sort_keys,
     sort_pairs,
     sort_rows,
-    sort_values,
 )
 from .cupy_ties import tie_groups
 from .run import Run

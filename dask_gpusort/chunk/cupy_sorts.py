@@ -63,7 +63,10 @@ def argsort_keys(keys: Any, order: Order) -> Any:
 
 
 def sort_and_argsort(keys: Any, order: Order) -> tuple[Any, Any]:
-    """Give the user's keys of one chunk, sorted, and the positions that sort them; see `numpy_ops.sort_and_argsort`."""
+    """Give the keys of a chunk or of its rows, sorted, and their positions; see `numpy_ops.sort_and_argsort`."""
+    if keys.ndim > 1:
+        indices = argsort_rows(keys, order, 1)
+        return cupy.take_along_axis(keys, indices, 1), indices
     keys = cupy.ascontiguousarray(keys)
     if order.coded:
         found: tuple[Any, Any] = kernels.sort_with_positions(keys, descending=order.descending)
@@ -151,11 +154,6 @@ def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -
     out = rows if overwrite or rows.data.ptr != block.data.ptr else None
     ordered = kernels.sort_rows(rows, descending=order.descending, stable=order.stable, out=out)
     return cupy.moveaxis(ordered.reshape(shape), -1, axis)
-
-
-def sort_values(rows: Any) -> Any:
-    """Sort rows of keys, which may be overwritten; see `numpy_ops.sort_values`."""
-    return sort_rows(rows, Order(rows.dtype), 1, overwrite=True)
 
 
 def first_keys(rows: Any, order: Order, count: int) -> Any:

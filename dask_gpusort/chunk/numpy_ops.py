@@ -23,7 +23,6 @@ from .numpy_sorts import (
     merge,
     sort_keys,
     sort_rows,
-    sort_values,
     sort_with_positions,
     sorted_by_numpy,
 )
@@ -67,7 +66,13 @@ def argsort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
 
 
 def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.ndarray]:
-    """Give the user's keys of one chunk, sorted, and the positions that sort them, stable: uint32 where they fit."""
+    """Give the keys of a chunk, or any of equal ones of its rows, sorted, and their positions: if they fit uint32."""
+    if keys.ndim > 1 and order.coded:
+        floors, positions = numpy_radix.sort_with_positions(floor(encode(keys, order), order))
+        return decode(floors, order), positions
+    if keys.ndim > 1:
+        positions = argsort_rows(keys, order, 1)
+        return take_rows(keys, positions, 1), positions
     run = local_sort(keys, (), order, positions=True)
     return decode(run.keys, order), run.values[-1]
 

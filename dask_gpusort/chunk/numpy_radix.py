@@ -39,9 +39,8 @@ _PROBED_KEYS = 400
 # rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
 # 3.8 (u4).
 _SHORT_ROW = 8
-# Longest row of 8- and 16-bit codes for which NumPy's vectorised sort of 32-bit words, which needs no AVX-512, beats its
-# radix sort. 2**18 u2 in rows of 8 / 60 / 120 / 300: 3.4 / 1.2 / 1.2 / 2.3 ns a key, 44 / 10 / 5.5 / 4.4 by radix; u1:
-# 3.1 / 1.1 / - / 2.2 and 19 / 3.6 / - / 1.9 (on an AVX-512 Xeon; the same with AVX2 alone).
+# Longest row of 8- and 16-bit codes that are sorted as 32-bit words, which NumPy vectorises without AVX-512. In rows of
+# 8 / 60 / 300, ns a key (Xeon, AVX2): u2 4.0 / 1.4 / 2.7, by radix 42 / 10 / 4.4; u1 4.0 / 1.3 / 2.5, 20 / 3.8 / 2.1.
 WIDENED_ROW = 1 << 8
 # Longest row for which NumPy's radix sort of 16-bit codes wins: it scatters positions of eight bytes. 2**18 / 2**20 /
 # 2**22 keys of 2**16 values: words are 0.5 / 1.6 / 1.3 times as fast, of 1,000 values 1.4 / 2.1 / 2.1 (on an AVX-512
@@ -178,7 +177,7 @@ def sort_with_positions(codes: Array) -> tuple[Array, Array]:
 def _known_positions(rows: Array) -> Array | None:
     """Find the positions without sorting words: of narrow codes, of few keys, and of rows in order; else None."""
     narrow = rows.dtype.itemsize == 1 or (rows.dtype.itemsize == 2 and rows.shape[-1] <= _CACHED_ROW)
-    if narrow or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
+    if (narrow and rows.shape[-1] > WIDENED_ROW) or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
         return np.argsort(rows, axis=-1, kind="stable").astype(np.int64, copy=False)
     if not (_in_order(rows[:1, :_PROBED_KEYS]) and _in_order(rows)):
         return None

@@ -11,6 +11,7 @@ from ..order import Order
 from . import numpy_columns, numpy_less, numpy_radix, numpy_words
 from .merge_choice import prefers_merge
 from .numpy_keys import ceiling, decode, encode, floor, function_of
+from .numpy_select import count_nans
 from .run import Run
 
 #: Widest `U` dtype, in bytes, for which columns of codes beat np.sort, which reads a wide string only once. Speed
@@ -137,36 +138,22 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
         return sort_keys(encode(block, order) if sorted_by_numpy(order) else block, order)
     if not order.coded:
         return np.take_along_axis(block, argsort_rows(block, order, axis), axis)
-    if order.dtype.kind in "iu" and (order.dtype.itemsize > 2 or rows.shape[-1] <= numpy_radix.WIDENED_ROW):
-        # Equal integers have equal bits, and no NaN must be last in both directions.
-        integers = _native(rows, copy=None if overwrite else True)
-        numpy_radix.sort(integers)
-        ordered = (integers[..., ::-1] if order.descending else integers).astype(order.dtype, copy=False)
-        return np.moveaxis(ordered, -1, axis)
+    fits = order.dtype.itemsize > 2 or rows.shape[-1] <= numpy_radix.WIDENED_ROW
+    plain = order.dtype.kind in "iuf" and not order.descending and not order.has_ties
+    if fits and plain and not count_nans(rows):  # NumPy's sort keeps no bits of NaN
+        values = np.array(rows, order.dtype.newbyteorder("="), order="C", copy=None if overwrite else True)
+        numpy_radix.sort(values)
+        return np.moveaxis(values.astype(order.dtype, copy=False), -1, axis)
     array = sort_keys(encode(rows, order), order)
     return np.moveaxis(decode(array, order), -1, axis)
 
 
-def sort_values(rows: np.ndarray) -> np.ndarray:
-    """Sort rows of keys, which may be overwritten; NaN, which are last, may lose their bits."""
-    if rows.dtype.kind != "f" or rows.dtype.itemsize == 2:
-        return sort_rows(rows, Order(rows.dtype), 1, overwrite=True)
-    ordered = _native(rows, copy=None)
-    ordered.sort(axis=1)
-    return ordered
-
-
-def _native(rows: np.ndarray, copy: bool | None) -> np.ndarray:
-    return np.array(rows, rows.dtype.newbyteorder("="), order="C", copy=copy)
-
-
 def first_keys(rows: np.ndarray, order: Order, count: int) -> np.ndarray:
     """Find the first `count` keys of each row, sorted, or all."""
-    if not order.coded or len(rows) == 0:
+    if not order.coded:
         return sort_rows(rows, order, 1)[:, :count]
     codes = encode(rows, order)
-    if count < rows.shape[1]:
-        codes.partition(count - 1, axis=1)
+    codes.partition(min(count, rows.shape[1]) - 1, axis=1)
     first = np.sort(codes[:, :count], axis=1)
     found = decode(first.copy(), order)
     if order.has_ties:

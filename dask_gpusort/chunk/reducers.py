@@ -18,7 +18,7 @@ from ..order import Order
 from ..table import Statistic
 from . import library_of, ops_for
 from .lanes import BATCH_BYTES, batches, lanes_last, result_shape
-from .tie_groups import NanPolicy, are_nan, refuse_nan
+from .tie_groups import NanPolicy, TieGroups, are_nan, refuse_nan
 
 #: Bytes for each key of a row besides itself: positions, and bounds of the runs of equal keys.
 _ROW_BYTES = 16
@@ -28,8 +28,7 @@ _ROW_BYTES = 16
 class Reducer:
     """What is found of rows; see the module. A new one is a function of rows, and a function that makes this of it."""
 
-    #: Of a matrix with columns, which may be overwritten: the results of each row, as far as its keys suffice, shape
-    #: (results, rows).
+    #: Of a matrix with columns, which is lost: results of each row, as far as its keys suffice, shape (results, rows).
     of_rows: Callable[[Any], Any]
     shape: tuple[int, ...] = ()
     least: int = 1
@@ -64,8 +63,7 @@ def count_distinct(equal_nan: bool) -> Reducer:
 
 
 def _count_distinct(rows: Any, equal_nan: bool) -> Any:
-    ops = ops_for(rows)
-    return ops.tie_groups(ops.sort_values(rows).reshape(-1), equal_nan, rows.shape[1]).count_in_rows()[None]
+    return _tie_groups(rows, equal_nan, stable=False)[1].count_in_rows()[None]
 
 
 def most_common(policy: Any) -> tuple[Reducer, Reducer]:
@@ -75,9 +73,7 @@ def most_common(policy: Any) -> tuple[Reducer, Reducer]:
 
 
 def _most_common(rows: Any, policy: NanPolicy, counts: bool) -> Any:
-    ops = ops_for(rows)
-    ordered = ops.sort_rows(rows, Order(rows.dtype, stable=True), 1, overwrite=True)
-    groups = ops.tie_groups(ordered.reshape(-1), True, rows.shape[1])
+    ordered, groups = _tie_groups(rows, equal_nan=True, stable=True)
     runs = np.zeros_like(ordered, shape=rows.size, dtype=np.min_scalar_type(rows.shape[1]))
     runs[groups.bounds[:-1]] = groups.counts
     runs = runs.reshape(rows.shape)
@@ -92,6 +88,13 @@ def leave_out_nan(keys: Any, counts: Any, policy: NanPolicy) -> None:
         nans = are_nan(keys)
         refuse_nan(policy, nans.any())
         counts[nans] = 0
+
+
+def _tie_groups(rows: Any, equal_nan: bool, stable: bool) -> tuple[Any, TieGroups]:
+    """Sorted rows, and their groups of equal keys."""
+    ops = ops_for(rows)
+    ordered = ops.sort_rows(rows, Order(rows.dtype, stable=stable), 1, overwrite=True)
+    return ordered, ops.tie_groups(ordered.reshape(-1), equal_nan, rows.shape[1])
 
 
 def reduce_lanes(

@@ -54,7 +54,7 @@ def ranks_of_groups(method: RankMethod, number: Any, before: Any, counts: Any) -
     """Give the rank of tie groups, from their numbers, the keys before them and their keys; not for "ordinal"."""
     if method == "average":
         return before + (counts + 1) / 2
-    return {"min": before, "max": before + counts - 1, "dense": number}[method] + 1
+    return number + 1 if method == "dense" else before + (1 if method == "min" else counts)
 
 
 class TieGroups:
@@ -164,9 +164,13 @@ class TieGroups:
         if method == "ordinal" or self.all_differ:
             return self._up_to(len(self.keys)) % self.length + 1
         # Numbers and positions count from the first row; ranks count from their own.
-        starts = self.bounds[:-1]
-        number = self._up_to(self.count) - self.numbers[starts // self.length * self.length]
-        return ranks_of_groups(method, number, starts % self.length, self.counts)[self.numbers]
+        starts, dense = self.bounds[:-1], method == "dense"
+        number = self._up_to(self.count) - self.numbers[starts // self.length * self.length] if dense else None
+        return self._spread(ranks_of_groups(method, number, starts % self.length, self.counts))
+
+    def _spread(self, amounts: Any) -> Any:
+        """Give each key the amount of its group."""
+        return np.repeat(amounts, self.counts)
 
 
 def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
@@ -232,7 +236,6 @@ def _sorted_rows(rows: Any) -> tuple[Any, Any]:
     if count == 1:
         found: tuple[Any, Any] = ops.sort_and_argsort(rows.reshape(-1), order)
         return found
-    positions = ops.argsort_rows(rows, order, 1)
-    ordered = ops.take_rows(rows, positions, 1)
+    ordered, positions = ops.sort_and_argsort(rows, order)
     whole = positions + np.arange(0, count * length, length, like=positions)[:, None]
     return ordered.reshape(-1), whole.reshape(-1)

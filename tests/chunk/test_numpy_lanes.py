@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 from support import strategies as ours
 from support.statistics import given_to_numpy, statistics_of, without_extremes
 
-from dask_gpusort.chunk import numpy_select
+from dask_gpusort.chunk import lanes, numpy_radix, numpy_select, reducers
+from dask_gpusort.chunk.tie_groups import METHODS, Ranking, rank_rows
 from dask_gpusort.table import Statistic
 
 DTYPES = ["i1", "u8", "f2", "f4", ">f8", "m8[s]", np.longdouble]
@@ -52,6 +54,31 @@ def test_lanes_over_axes(chunk, of, keepdims, batch):
     # NumPy gives all lanes the dtype of the first, which differs if that has only NaN to skip.
     np.testing.assert_array_equal(found, expected.astype(found.dtype) if statistic.skip_nan else expected)
     np.testing.assert_array_equal(array, before)
+
+
+@given(
+    ours.arrays([*ours.CODED, *ours.SWAPPED, np.longdouble, "c16", "S3"], shape=st.tuples(*[st.integers(1, 40)] * 2)),
+    st.integers(0, 1),
+    st.booleans(),
+    st.sampled_from([4, 256]),
+    st.sampled_from([1, 1 << 20]),
+)
+def test_distinct_keys_and_ranks_of_rows(array, axis, equal_nan, widened, batch):
+    before = array.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numpy_radix, "WIDENED_ROW", widened)
+        patch.setitem(lanes.BATCH_BYTES, "numpy", batch)
+        counts = reducers.reduce_lanes(array, reducers.count_distinct(equal_nan), (axis,))
+        found = {name: rank_rows(array, Ranking(name, "omit", False), axis) for name in METHODS}
+    np.testing.assert_array_equal(array.view(np.uint8), before.view(np.uint8))
+    for at, row in enumerate(np.moveaxis(array, axis, 1)):
+        numbers, ranks = row[row == row], {name: ranks.take(at, 1 - axis) for name, ranks in found.items()}
+        nans = len(row) - len(numbers)
+        assert counts[at] == len(np.unique(numbers)) + (min(nans, 1) if equal_nan else nans)
+        dense = np.unique(numbers, return_inverse=True)[1]
+        for name, of_row in ranks.items():
+            assert np.isnan(of_row[row != row]).all()
+            np.testing.assert_array_equal(of_row[row == row], rankdata(dense, name))
 
 
 @pytest.mark.parametrize("share", [0, 0.1])

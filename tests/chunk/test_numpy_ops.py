@@ -296,6 +296,13 @@ def test_rows(backend, draw_keys, data):
     oracle.assert_same_bits(np.ascontiguousarray(taken), oracle.sort(array, axis, descending=order.descending))
 
 
+def test_rows_keep_the_bits_of_nan(backend):
+    keys = np.full((3, 40), 1.0)
+    keys.view("u8")[:, 5:9] = np.array([0x7FF8000000000001, 0xFFF8000000000002, 0x7FF8000000000003, 0xFFF8 << 48], "u8")
+    got = backend.asnumpy(backend.ops.sort_rows(backend.asarray(keys), Order(keys.dtype), 1))
+    oracle.assert_sorts(got, keys, 1)
+
+
 @pytest.mark.parametrize("dtype", [">c16", ">U3", ours.PADDED_RECORD, ours.ARRAY_RECORD, "S5", "f8"], ids=str)
 def test_joining_keeps_the_dtype(dtype):
     array = ours.make(dtype, 20)

@@ -6,7 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
@@ -38,6 +38,16 @@ def test_rows_in_batches(data, shape, count, descending, batch):
     array = data.draw(ours.arrays(shape=st.just(shape)))
     with mock.patch.object(numpy_sorts, "_TOP_KEYS", batch):
         check(array, count, data.draw(st.integers(0, len(shape) - 1)), descending)
+
+
+@example(np.array([[0.0, -0.0, 1.0, -0.0], [3.0, 2.0, 1.0, 1.0]]), 2, False)
+@given(ours.arrays(shape=st.tuples(st.integers(1, 5), st.integers(1, 40))), st.integers(1, 50), st.booleans())
+def test_first_keys_are_those_of_a_stable_sort(array, count, descending):
+    before = array.copy()
+    found = numpy_sorts.first_keys(array, Order(array.dtype, descending, stable=True), count)
+    wanted = oracle.sort(array, 1, descending=descending)[:, :count]
+    oracle.assert_same_bits(np.ascontiguousarray(found), np.ascontiguousarray(wanted))
+    oracle.assert_same_bits(array, before)
 
 
 @pytest.mark.parametrize("descending", [False, True])
