@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import cupy
@@ -10,6 +9,7 @@ import numpy as np
 
 from .. import kernels
 from ..order import Order
+from . import tie_groups as of_groups
 from .tie_groups import RankMethod, TieGroups
 
 #: Keys of the longest rows whose ranks are written at random positions: some of them fit a level-2 cache.
@@ -22,21 +22,13 @@ class CupyTieGroups(TieGroups):
     """The tie groups of sorted keys; see `TieGroups`."""
 
     def _mark(self, equal_nan: bool) -> None:
-        # When it is asked for: ranks in short rows need no marks.
-        self._equal_nan = equal_nan
-        self._coded = Order(self.keys.dtype, stable=True).coded
-
-    @cached_property
-    def _ties(self) -> Any:
         # Codes are compared where there are any: CuPy's own kernels flush subnormal floats of 32 bits to zero.
-        if not self._coded:
-            return kernels.pack_ties(self._find_firsts(self._equal_nan))
-        return kernels.mark_ties(cupy.ascontiguousarray(self.keys), equal_nan=self._equal_nan, length=self.length)
-
-    @cached_property
-    def count(self) -> int:
-        """See `TieGroups`."""
-        return int(self._ties.count())
+        if Order(self.keys.dtype, stable=True).coded:
+            keys = cupy.ascontiguousarray(self.keys)
+            self._ties = kernels.mark_ties(keys, equal_nan=equal_nan, length=self.length)
+        else:
+            self._ties = kernels.pack_ties(self._find_firsts(equal_nan))
+        self.count = self._ties.count()
 
     def count_in_rows(self) -> Any:
         """See `TieGroups`."""
@@ -69,16 +61,6 @@ class CupyTieGroups(TieGroups):
         n = len(self.keys)
         if n >= kernels.MOST_RANKED:
             return super().scatter_ranks(positions, method, dtype)
-        if (
-            self._coded
-            and self._equal_nan
-            and self.length < n
-            and self.length <= _CACHED_ROW
-            and method in kernels.ROW_RANKINGS
-        ):
-            found = cupy.empty(n, dtype)
-            kernels.rank_rows(self.keys, positions.astype(np.uint32, copy=False), self.length, method, found)
-            return found
         if method != "ordinal" and not self.all_differ:
             ranks = self._ties.ranks(self.bounds, method, self.length)
             return scatter_numbers(ranks, positions, dtype, 0.5 if method == "average" else 1)
@@ -91,6 +73,17 @@ class CupyTieGroups(TieGroups):
 def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
     """Give the tie groups of sorted keys."""
     return CupyTieGroups(keys, equal_nan, length)
+
+
+def rank_keys(rows: Any, method: RankMethod, dtype: Any) -> Any:
+    """See `tie_groups.rank_keys`."""
+    short = len(rows) > 1 and rows.shape[1] <= _CACHED_ROW and rows.size < kernels.MOST_RANKED
+    if not (short and method in kernels.ROW_RANKINGS and Order(rows.dtype, stable=True).coded):
+        return of_groups.rank_keys(rows, method, dtype)
+    ordered, positions = kernels.sort_rows_with_positions(cupy.ascontiguousarray(rows))
+    found = cupy.empty(rows.shape, dtype)
+    kernels.rank_rows(ordered, positions, method, found)
+    return found
 
 
 def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1, first: int = 0) -> Any:

@@ -206,7 +206,10 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     """Give the ranks of a chunk's keys along an axis that is whole in the chunk."""
     rows = np.moveaxis(block, axis, -1)
     dtype = ranking.dtype_of(block.dtype)
-    found = _rank_rows(rows, ranking.method, dtype) if block.size else np.empty_like(rows, dtype=dtype)
+    found = np.empty_like(rows, dtype=dtype)
+    if block.size:
+        matrix = rows.reshape(-1, rows.shape[-1])
+        found = ops_for(rows).rank_keys(matrix, ranking.method, dtype).reshape(rows.shape)
     if block.dtype.kind in NAN_KINDS:
         nans = are_nan(rows)
         some = bool(nans.any())
@@ -216,18 +219,17 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
             found /= np.maximum(rows.shape[-1] - nans.sum(axis=-1, keepdims=True), 1)
         if dtype.kind == "f" and some:
             without = nans if ranking.nan_policy == "omit" else nans.any(axis=-1, keepdims=True)
-            np.copyto(found, np.nan, where=without)
+            found = np.where(without, np.nan, found)
     elif ranking.pct:
         found /= rows.shape[-1]
     return np.moveaxis(found, -1, axis)
 
 
-def _rank_rows(rows: Any, method: RankMethod, dtype: np.dtype[Any]) -> Any:
-    """Give the ranks of keys along the last axis. NaN are equal, and last."""
-    length = rows.shape[-1]
-    ordered, positions = _sorted_rows(rows.reshape(-1, length))
-    groups = ops_for(rows).tie_groups(ordered, True, length)
-    return groups.scatter_ranks(positions, method, dtype).reshape(rows.shape)
+def rank_keys(rows: Any, method: RankMethod, dtype: np.dtype[Any]) -> Any:
+    """Give the ranks of keys in the rows of a matrix, row after row. NaN are equal, and last."""
+    ordered, positions = _sorted_rows(rows)
+    groups = ops_for(rows).tie_groups(ordered, True, rows.shape[1])
+    return groups.scatter_ranks(positions, method, dtype)
 
 
 def _sorted_rows(rows: Any) -> tuple[Any, Any]:

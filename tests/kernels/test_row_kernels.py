@@ -11,6 +11,7 @@ from support.host_kernels import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, use_
 from support.marks import only_gpu
 
 from dask_gpusort import kernels
+from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.kernels import sorting
 from dask_gpusort.kernels.buckets import splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
@@ -85,6 +86,18 @@ def strategies(monkeypatch):
     return taken
 
 
+def check_ranks(device, keys, ordered, positions):
+    """Sort with positions, and rank."""
+    found, at = sorting.sort_rows_with_positions(device.array(keys))
+    np.testing.assert_array_equal(found.get(), ordered)
+    np.testing.assert_array_equal(at.get() % keys.shape[1], positions)
+    for method in kernels.ROW_RANKINGS:
+        ranks = device.empty(keys.shape, "f8" if method == "average" else "i8")
+        kernels.rank_rows(found, at, method, ranks)
+        wanted = numpy_ops.rank_keys(keys, method, ranks.dtype)
+        np.testing.assert_array_equal(ranks.get().reshape(-1), wanted)
+
+
 def check_rows(device, keys, positions=True, descending=False):
     """Sort to another array, by positions, and in place."""
     source, out = device.array(keys), device.empty(keys.shape, keys.dtype)
@@ -96,9 +109,7 @@ def check_rows(device, keys, positions=True, descending=False):
         at = np.stack([expected_positions(row, descending) for row in keys])
         assert_bits(sorting.argsort_rows(source, descending=descending), at)
     if positions and not descending:
-        ordered, own = sorting.sort_rows_with_positions(source)
-        np.testing.assert_array_equal(np.asarray(ordered), wanted)
-        np.testing.assert_array_equal(np.asarray(own), at)
+        check_ranks(device, keys, wanted, at)
     sorting.sort_rows(source, descending=descending, out=source)
     assert_bits(source, wanted)
 

@@ -89,15 +89,15 @@ def mark_ties(keys: Any, *, equal_nan: bool = True, length: int | None = None) -
     return _counted(bits, n)
 
 
-def rank_rows(keys: Any, positions: Any, length: int, method: str, out: Any) -> None:
-    """Ranks of keys in sorted rows of some length, by a method of `ROW_RANKINGS`, at their positions in the row.
+def rank_rows(keys: Any, positions: Any, method: str, out: Any) -> None:
+    """Ranks of keys in the sorted rows of a matrix, by a method of `ROW_RANKINGS`, at their positions in the row.
 
     Positions are uint32, and may count from the start of a row before.
     """
     first_nan, element = first_nan_code(keys.dtype), ELEMENTS[out.dtype.str[1:]]
     nans = np.uint64(first_nan or 0), np.int32(first_nan is not None)
     name = instance("rank_rows", device_key(keys.dtype).order, f"Ranking::{ROW_RANKINGS[method]}", element)
-    arguments = (keys, positions, np.uint64(keys.size), np.uint32(length), *nans, out)
+    arguments = (keys, positions, np.uint64(keys.size), np.uint32(keys.shape[1]), *nans, out)
     Launch(SOURCE, name, blocks_for(keys.size, TILE), THREADS, arguments).run()
 
 

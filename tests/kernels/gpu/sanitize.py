@@ -135,13 +135,12 @@ def main() -> None:
         check(kernels.argsort_rows(cp.asarray(rows)), order)
         ordered, positions = kernels.sort_rows_with_positions(cp.asarray(rows))
         check(ordered, np.sort(rows, axis=1))
-        check(positions, order)
-        ranks = cp.empty(rows.size, "f8")
-        whole = positions + cp.arange(0, rows.size, rows.shape[1], dtype="u4")[:, None]
-        kernels.rank_rows(ordered.reshape(-1), whole.reshape(-1), rows.shape[1], "average", ranks)
+        check(positions % np.uint32(rows.shape[1]), order)
+        ranks = cp.empty(rows.shape, "f8")
+        kernels.rank_rows(ordered, positions, "average", ranks)
         _, of_key, counts = zip(*(np.unique(row, return_inverse=True, return_counts=True) for row in rows), strict=True)
         wanted = [(np.cumsum(own) - (own - 1) / 2)[of] for of, own in zip(of_key, counts, strict=True)]
-        check(ranks, np.concatenate(wanted))
+        check(ranks, np.stack(wanted))
     print("all results are right")
 
 

@@ -18,6 +18,7 @@ from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops, reducers
 from dask_gpusort.chunk.reducers import count_distinct, most_common, top_keys
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.chunk.tie_groups import METHODS
 from dask_gpusort.graph import serialization
 from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
@@ -360,12 +361,16 @@ def test_tie_groups(device, monkeypatch, dtype, kind):
     shuffled = np.random.default_rng(0).permutation(700)
     assert_scattered(found, wanted, device.array(shuffled.astype("u4")), shuffled)
     assert_scattered(found, wanted, device.array(shuffled), shuffled)
+    for method in METHODS:
+        matrix = keys.reshape(7, 100)
+        got = cupy_ops.rank_keys(device.array(matrix), method, "f8")
+        np.testing.assert_array_equal(np.ravel(got), numpy_ops.rank_keys(matrix, method, "f8"))
 
 
 def assert_scattered(found, wanted, at, positions):
     np.testing.assert_array_equal(found.scatter_repeats(at, "u4"), wanted.scatter_repeats(positions, "u4"))
     np.testing.assert_array_equal(found.scatter_numbers(at, "u4"), wanted.scatter_numbers(positions, "u4"))
-    for method in ("average", "min", "max", "dense", "ordinal"):
+    for method in METHODS:
         for dtype in ("i8", "f8") if method != "average" else ("f8",):
             got = found.scatter_ranks(at, method, dtype)
             assert got.dtype == dtype

@@ -111,7 +111,8 @@ def record_ties(recorder, dtypes=DTYPES):
     for dtype in dtypes:
         keys = recorder.empty(1000, dtype)
         kernels.mark_ties(keys)
-        kernels.rank_rows(keys, recorder.empty(1000, "u4"), 100, "average", recorder.empty(1000, "f8"))
+        matrix = recorder.empty((10, 100), dtype)
+        kernels.rank_rows(matrix, recorder.empty((10, 100), "u4"), "average", recorder.empty((10, 100), "f8"))
         for side in ("left", "right"):
             kernels.rank_sorted_needles(keys, keys, side)
     ties = kernels.pack_ties(recorder.empty(1000, "?"))
@@ -119,8 +120,8 @@ def record_ties(recorder, dtypes=DTYPES):
         ties.ranks(ties.starts(9), method, 100)
     for method in ("min", "max", "ordinal"):
         for out in ("i8", "f8"):
-            ranks = recorder.empty(1000, out)
-            kernels.rank_rows(recorder.empty(1000, "f4"), recorder.empty(1000, "u4"), 100, method, ranks)
+            keys, positions, ranks = (recorder.empty((10, 100), dtype) for dtype in ("f4", "u4", out))
+            kernels.rank_rows(keys, positions, method, ranks)
     for dtype in ("u4", "i8"):
         ties.numbers(dtype)
     for dtype in ("u1", "u2", "u4", "u8", "c16"):
