@@ -19,8 +19,9 @@ from .numpy_positions import positions_of
 
 
 def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
-    """`numpy.take`."""
-    if mode == "raise" and axis == 0 and len(block) and kernels.moves_rows(block):
+    """`numpy.take`; indices on the host are checked there, and nothing waits for the device."""
+    on_device = isinstance(indices, cupy.ndarray)
+    if on_device and mode == "raise" and axis == 0 and len(block) and kernels.moves_rows(block):
         flat = cupy.ascontiguousarray(indices, dtype=np.int64).reshape(-1)
         found = cupy.empty((len(flat), *block.shape[1:]), block.dtype)
         if kernels.gather_in_range(block, flat, found):
