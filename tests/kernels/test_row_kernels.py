@@ -369,3 +369,12 @@ def test_ranks_of_rows_by_parts(device, monkeypatch, part):
         keys[:, ::5] *= -0.0
         at = np.stack([expected_positions(row, False) for row in keys])
         check_ranks(device, keys, np.sort(keys, axis=1), at)
+
+
+def test_ranks_of_rows_with_ties(device):
+    for shape in ((3, 1000), (7, 128), (5, 129), (50, 33), (9, 1)):
+        keys = np.random.default_rng(shape[1]).integers(0, shape[1], shape).astype("f4")
+        keys[:, ::7] = np.nan
+        keys[:, ::5] *= -0.0
+        at = np.stack([expected_positions(row, False) for row in keys])
+        check_ranks(device, keys, np.sort(keys, axis=1), at)
