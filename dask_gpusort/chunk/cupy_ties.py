@@ -12,8 +12,8 @@ from ..order import Order
 from . import tie_groups as of_groups
 from .tie_groups import RankMethod, TieGroups
 
-#: Keys of the longest rows that are ranked by one kernel, which reads each of them once for every `kernels.RANK_PART`.
-_RANKED_ROW = 1 << 17
+#: Keys of the longest rows whose ranks are written at random positions: some of them fit a level-2 cache.
+_CACHED_ROW = 1 << 20
 #: Positions that have 32 bits.
 MOST_POSITIONS = 1 << 32
 
@@ -77,7 +77,7 @@ def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGrou
 
 def rank_keys(rows: Any, method: RankMethod, dtype: Any) -> Any:
     """See `tie_groups.rank_keys`."""
-    short = len(rows) > 1 and rows.shape[1] <= _RANKED_ROW and rows.size < kernels.MOST_RANKED
+    short = len(rows) > 1 and rows.shape[1] <= _CACHED_ROW and rows.size < kernels.MOST_RANKED
     if not (short and method in kernels.ROW_RANKINGS and Order(rows.dtype, stable=True).coded):
         return of_groups.rank_keys(rows, method, dtype)
     ordered, positions = kernels.sort_rows_with_positions(cupy.ascontiguousarray(rows))

@@ -17,7 +17,6 @@ from dask_gpusort.kernels.buckets import splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.msd import row_partition
 from dask_gpusort.kernels.policy import tuning
-from dask_gpusort.kernels.ties import ties
 
 TILE = tuning.Tile(128, 8, 2, 16)
 WIDE_TILE = tuning.Tile(128, 8, 2, 32)
@@ -357,18 +356,6 @@ def test_many_rows_that_fit_a_block(device):
     keys = device.cupy.random.default_rng(1).random((1 << 11, 17_001), dtype=np.float32)
     assert keys.size >= tuning.PARTITIONED_ROWS
     assert_bits(kernels.sort_rows(keys), np.sort(keys.get()))
-
-
-@pytest.mark.parametrize("part", [128, ties.RANK_PART])
-def test_ranks_of_rows_by_parts(device, monkeypatch, part):
-    """Parts of one row, and several rows of a part."""
-    monkeypatch.setattr(ties, "RANK_PART", part)
-    for shape in ((3, 1000), (7, 128), (5, 129), (50, 33)):
-        keys = np.random.default_rng(shape[1]).integers(0, shape[1], shape).astype("f4")
-        keys[:, ::7] = np.nan
-        keys[:, ::5] *= -0.0
-        at = np.stack([expected_positions(row, False) for row in keys])
-        check_ranks(device, keys, np.sort(keys, axis=1), at)
 
 
 def test_ranks_of_rows_with_ties(device):

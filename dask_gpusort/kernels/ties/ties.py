@@ -27,8 +27,6 @@ ROW_RANKINGS = {"average": "kAverage", "min": "kMin", "max": "kMax", "ordinal": 
 #: Twice the rank of a key has 32 bits.
 MOST_RANKED = 1 << 31
 SCATTER_THREADS = 256
-#: Threads and ranks of a block that ranks rows: two fit a multiprocessor.
-RANK_THREADS, RANK_PART, RANK_BYTES = 512, 1 << 14, 4
 #: C++ types of the elements of the output.
 ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
 PAIR_BYTES = 8
@@ -98,11 +96,9 @@ def rank_rows(keys: Any, positions: Any, method: str, out: Any) -> None:
     """
     first_nan, element = first_nan_code(keys.dtype), ELEMENTS[out.dtype.str[1:]]
     nans = np.uint64(first_nan or 0), np.int32(first_nan is not None)
-    order, ranking, (num_rows, length) = device_key(keys.dtype).order, f"Ranking::{ROW_RANKINGS[method]}", keys.shape
-    name = instance("rank_rows", order, ranking, element, RANK_THREADS, RANK_PART)
-    arguments = (keys, positions, np.uint32(keys.size), np.uint32(length), *nans, out)
-    blocks = blocks_for(length, RANK_PART) * blocks_for(num_rows, max(RANK_PART // length, 1))
-    Launch(SOURCE, name, blocks, RANK_THREADS, arguments, RANK_PART * RANK_BYTES).run()
+    name = instance("rank_rows", device_key(keys.dtype).order, f"Ranking::{ROW_RANKINGS[method]}", element)
+    arguments = (keys, positions, np.uint64(keys.size), np.uint32(keys.shape[1]), *nans, out)
+    Launch(SOURCE, name, blocks_for(keys.size, TILE), THREADS, arguments).run()
 
 
 def pack_ties(flags: Any) -> TieBits:
