@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -127,34 +127,32 @@ def sort_as_chunk(*arguments: Any) -> Any:
 class SortWork:
     """Work on a member's sorted bundle (see `member.Work`)."""
 
-    bounds: Bounds  # known after `cut`, and the same in all members
+    bounds: Bounds  # of the last attempt, the same in all members
+    received: list[Run]  # the shards of all members, by rank
     arrays: tuple[Any, ...]  # the member's part of each output, once merged
 
     def __init__(self, bundle: Bundle, rank: int, plan: Plan, finish: Finish):
         # The bundle is kept until all shards have arrived, because an exchange may be repeated.
-        self.bundle, self.rank, self.plan, self.finish = bundle, rank, plan, finish
+        self.bundle, self.rank, self.plan, self.finish_group = bundle, rank, plan, finish
 
     def digest(self) -> bytes:
         """Checksum of the summaries. Pickles of equal Python objects may differ, so it is not that of a pickle."""
         return zlib.crc32(np.array(list(map(fingerprint, self.bundle.summaries))).tobytes()).to_bytes(DIGEST_BYTES)
 
-    def cut(self, start: Start) -> Shards:
+    def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """Cut the shard for the group of each member, and count the keys that each sends."""
         plan = self.plan
         for rank in start.changed:
             raise changed_run(plan.runs[plan.sources[rank][0]], plan.order)
         self.bounds = scan(start.summaries, plan)
         sent = [take_shard(self.bundle, self.bounds, group, copy=False) for group in range(len(plan.sources))]
-        complete(sent[0].keys)
         lengths = self.bounds.lengths(self.rank)
-        return Shards(sent, [int(lengths[list(numbers)].sum()) for numbers in plan.sources])
+        self.received = yield Shards(sent, [int(lengths[list(numbers)].sum()) for numbers in plan.sources])
 
-    def release(self) -> None:
-        """Free the bundle, except what others still fetch."""
-        del self.bundle
-
-    def merge(self, shards: list[Run]) -> None:
-        """Merge the member's group."""
-        pieces = pieces_in_order(shards, self.bounds, self.rank, self.plan)
-        with ops_for(shards[0].keys).exclusive():
-            self.arrays = self.finish(pieces, self.bounds.kept(self.rank))
+    def finish(self) -> None:
+        """Free the bundle, except what others still fetch, and merge the member's group."""
+        received = self.received
+        del self.bundle, self.received
+        pieces = pieces_in_order(received, self.bounds, self.rank, self.plan)
+        with ops_for(received[0].keys).exclusive():
+            self.arrays = self.finish_group(pieces, self.bounds.kept(self.rank))
