@@ -221,6 +221,8 @@ def test_an_abort_for_another_attempt_is_ignored(plugin):
 class TwoExchanges:
     """Work that sends a number, then the sum of what arrived; `between` is called between both."""
 
+    summaries = 1
+
     def __init__(self, between):
         self.between, self.found = between, None
 
@@ -279,10 +281,10 @@ def test_an_attempt_of_several_exchanges_is_repeated_from_the_first_one(event):
     work = TwoExchanges(between)
     if event in ("error", "cancel"):
         with pytest.raises(ZeroDivisionError if event == "error" else distributed.Reschedule):
-            one.exchange(1, work)
+            one.exchange(work)
         assert work.found is None
     else:
-        one.exchange(1, work)
+        one.exchange(work)
         assert work.found == [[0, 1, 2]] * 2 + [[2, 3, 4]] * 2 + ["finished"]
         assert [echo.count for echo in made] == [2] if event == "nothing" else [1, 2]
         assert [op for op, _ in sent] == [member.READY] * len(made) + [member.EXCHANGED]
@@ -301,7 +303,7 @@ def reported(keys):
     work = tasks.SortWork(bundle, 0, None, None)
     one.receive(coordinator.CANCEL, {})  # as soon as it has reported
     with pytest.raises(distributed.Reschedule):
-        one.exchange(tasks.take_summaries(bundle), work)
+        one.exchange(work)
     (fields,) = sent
     return coordinator.Member("a", 7, fields["summaries"])
 

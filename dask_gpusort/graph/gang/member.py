@@ -150,7 +150,18 @@ class Start:
 
 
 class Work(Protocol):
-    """What a member does between its messages."""
+    """What a member does between its messages, and makes."""
+
+    on_devices: bool  # whether its shards are on a GPU
+    arrays: tuple[Any, ...]  # what it has made once it has finished, for each output: an array, or a list of them
+
+    @property
+    def summaries(self) -> Any:
+        """What the others must know to begin."""
+
+    @property
+    def joined(self) -> Any:
+        """What tasks must know that take chunks from the arrays of any member: small, None if nothing."""
 
     def digest(self) -> bytes:
         """Checksum of what the others must know, of `DIGEST_BYTES`: the same for the same keys in any process."""
@@ -159,7 +170,7 @@ class Work(Protocol):
         """One attempt: give the shards of an exchange, take those that arrive, and so on; more attempts may follow."""
 
     def finish(self) -> None:
-        """All shards have arrived, so no attempt follows: free what was kept for one, and merge."""
+        """All shards have arrived, so no attempt follows: free what was kept for one, and make the arrays, complete."""
 
 
 class Failed(Exception):
@@ -187,13 +198,13 @@ class Member:
         if op != START and communicator is not None:
             communicator.abort()
 
-    def exchange(self, summaries: Any, work: Work) -> None:
-        """Wait for the other members, exchange shards with them and merge, in as many attempts as it takes.
+    def exchange(self, work: Work) -> None:
+        """Wait for the other members, exchange shards with them and finish, in as many attempts as it takes.
 
-        The others cut their shards by the `summaries`; what they raise is raised here.
+        What the others raise is raised here.
         """
         # A task whose result Dask no longer wants raises `distributed.Reschedule`.
-        packed = work.digest() + pickle.dumps(summaries, protocol=pickle.HIGHEST_PROTOCOL)
+        packed = work.digest() + pickle.dumps(work.summaries, protocol=pickle.HIGHEST_PROTOCOL)
         broken: str | None = None
         while True:
             with context_meter.meter("wait"):
