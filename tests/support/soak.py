@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
+import dask
+import dask.array as da
 import distributed
 import numpy as np
 
@@ -34,6 +36,10 @@ FUNCTIONS: dict[str, Function] = {
     "sort": lambda x, down, exchange: dask_gpusort.sort(x, stable=True, descending=down, exchange=exchange),
     "argsort": lambda x, down, exchange: dask_gpusort.argsort(x, descending=down, exchange=exchange),
     "pairs": lambda x, down, exchange: dask_gpusort.sort_by_key(x, x, descending=down, exchange=exchange)[1],
+    "unique": lambda x, down, exchange: dask_gpusort.unique(x),
+    "counts": lambda x, down, exchange: dask_gpusort.unique_counts(x).counts,
+    "inverse": lambda x, down, exchange: dask_gpusort.unique_inverse(x).inverse_indices,
+    "rank": lambda x, down, exchange: dask_gpusort.rank(x, method="ordinal"),
 }
 
 
@@ -97,8 +103,7 @@ class Soak:
                 distributed.wait(x, timeout=TIMEOUT)
             found = FUNCTIONS[function](x, down, "auto" if held else "gang")
             got = client.compute(self.on_host(found)).result(timeout=TIMEOUT)
-        positions = oracle.argsort(host, descending=down)
-        oracle.assert_same_bits(got, positions if function == "argsort" else host[positions])
+        oracle.assert_same_bits(got, _wanted(function, host, down))
 
     def _kill(self, client: Any, done: Event) -> list[str]:
         """Kill a worker from time to time, when all are there."""
@@ -110,6 +115,15 @@ class Soak:
             gangs.kill(client, killed[-1])
         client.wait_for_workers(workers, timeout=TIMEOUT)
         return killed
+
+
+def _wanted(function: str, host: Any, down: bool) -> Any:
+    """What NumPy chunks give on one thread."""
+    if function in ("sort", "argsort", "pairs"):
+        positions = oracle.argsort(host, descending=down)
+        return positions if function == "argsort" else host[positions]
+    with dask.config.set({"scheduler": "synchronous", "gpusort.exchange": "auto"}):
+        return FUNCTIONS[function](da.from_array(host, chunks=-1), down, "auto").compute()
 
 
 def held_keys(client: Any) -> list[str]:

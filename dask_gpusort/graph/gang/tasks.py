@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from operator import getitem
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ...chunk import complete, library_of, ops_for
 from ...chunk.run import Run
-from ...plan import Plan
+from ...plan import Plan, Runs
 from .. import serialization
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
-from ..input_checks import changed_run
+from ..input_checks import changed_run, only_chunk
 from ..sort.by_tasks import (
     Bundle,
     NumberedSummaries,
@@ -30,7 +31,7 @@ from ..sort.by_tasks import (
 from ..sort.finish import Finish, GroupRef
 from ..sort.local import LocalSort, RunSource, chunk_arrays
 from ..sort.scan import Bounds, fingerprint
-from ..tasks import Tasks
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 from .communicator import Shards
 from .coordinator import DIGEST_BYTES
 from .member import GangSpec, Start, Work, enlist
@@ -109,7 +110,69 @@ def run_member(arrays: list[Any], job: Job, spec: GangSpec) -> tuple[tuple[Any, 
 def run_as_chunk(arrays: list[Any], job: Job, spec: GangSpec) -> Any:
     """Task: one member of a gang, which makes one chunk of the only output array."""
     (chunk,), _ = run_member(arrays, job, spec)
-    return chunk
+    return only_chunk(chunk)
+
+
+@dataclass(frozen=True)
+class GangRecipe(ArrayRecipe):
+    """Hold all that the tasks of a gang are made from whose members have some chunks each of one array."""
+
+    job: Job  # of all members
+    names: tuple[str, ...]  # of the input
+    numblocks: tuple[int, ...]  # of the input
+    sources: Runs  # the chunks of each member, by their numbers in C order
+    #: Whether each output has the chunks of the input. Of others each member makes a chunk; of no dimension, one does.
+    divided: tuple[bool, ...]
+    timeout: float
+    on_devices: bool
+
+    def stages(self, held: Any = NOTHING) -> Tasks:
+        """Tasks from the input chunks to the members."""
+        tasks = Tasks(self.token)
+        gang_exchange(tasks, self._members, self.timeout, self.on_devices)
+        return tasks
+
+    @property
+    def _indices(self) -> list[tuple[int, ...]]:
+        return list(np.ndindex(self.numblocks))
+
+    @property
+    def _members(self) -> Members:
+        (name,), indices = self.names, self._indices
+        return [(List(*chunks_of(name, (indices[one] for one in own))), self.job) for own in self.sources]
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """Tasks from the members to the chunks of one output array."""
+        return self._output(name, which, chunks, alone=False)
+
+    @property
+    def whole_output(self) -> Callable[[str, int, Chunks], Tasks]:
+        """Fewer tasks if all output chunks are computed."""
+        return self._whole_output
+
+    def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        tasks = self._output(name, which, chunks, alone=bool(chunks))
+        if len(self.divided) == 1 and chunks and len(tasks) == len(self.sources):
+            return member_chunks(tasks, self._members, self.timeout, self.on_devices)
+        return tasks
+
+    def _output(self, name: str, which: int, chunks: Chunks, alone: bool) -> Tasks:
+        tasks, indices = Tasks(self.token), self._indices
+        members, _ = member_outputs(tasks, len(self.sources), alone)
+        for rank, (member, own) in enumerate(zip(members, self.sources, strict=True)):
+            if self.divided[which]:
+                for at, number in enumerate(own):
+                    tasks.put((name, *indices[number]), take_chunk, member, which, at)
+            elif chunks:
+                tasks.put((name, rank), getitem, member, which)
+            elif rank == 0:
+                tasks.put((name,), getitem, member, which)
+        return tasks
+
+
+def take_chunk(arrays: tuple[Any, ...], which: int, at: int) -> Any:
+    """Task: one of the chunks that a member makes of one output array."""
+    return arrays[which][at]
 
 
 def sort_members(plan: Plan, sources: Sources, finish: Finish) -> Members:
