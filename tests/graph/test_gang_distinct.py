@@ -103,7 +103,6 @@ def inputs(draw, count=1, dtypes=DTYPES):
     return hosts, chunks, draw(st.just([]) | st.lists(st.integers(0, 2), min_size=1, max_size=5))
 
 
-@settings(max_examples=60)
 @given(inputs(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_unique(cluster, drawn, unknown, index, inverse, counts, equal_nan):
     with cluster.as_current(), dask.config.set(IN_GANG):
@@ -113,7 +112,7 @@ def test_unique(cluster, drawn, unknown, index, inverse, counts, equal_nan):
         check(dask_gpusort.nunique, hosts, chunks, workers, unknown, equal_nan=equal_nan)
 
 
-@settings(max_examples=40)
+@settings(settings.get_profile("few"))
 @given(inputs(2), st.sampled_from(SETS))
 def test_sets(cluster, drawn, name):
     with cluster.as_current(), dask.config.set(IN_GANG):
@@ -131,7 +130,6 @@ def test_sets(cluster, drawn, name):
 RANKED = [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biufmM"]
 
 
-@settings(max_examples=40)
 @given(inputs(dtypes=RANKED), st.sampled_from(METHODS), st.sampled_from(NAN_POLICIES), st.booleans(), st.booleans())
 def test_ranks(cluster, drawn, method, nan_policy, pct, unknown):
     with cluster.as_current(), dask.config.set(IN_GANG):
@@ -181,7 +179,22 @@ def test_all_nan_are_one_group_on_one_member(client, dtype):
     check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], equal_nan=False)
 
 
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_nan_that_are_sorted_apart_are_one_group(client, dtype):
+    host = np.repeat(np.array([complex(1, np.nan), complex(np.nan, 1), complex(np.nan, np.nan)], dtype), 10)
+    values, counts = check(dask_gpusort.unique, [host], [((10,) * 3,)], [0, 1, 2], return_counts=True)
+    assert (len(values), counts.tolist()) == (1, [30])
+
+
 # The plan.
+
+
+def test_without_a_cluster_a_gang_is_refused():
+    with dask.config.set({"scheduler": "threads", "gpusort.exchange": "gang"}):
+        assert dask_gpusort.unique(da.zeros(10, chunks=-1)).compute().tolist() == [0]
+        for function in (dask_gpusort.unique, dask_gpusort.nunique, dask_gpusort.rank):
+            with pytest.raises(ValueError, match="needs a distributed Client.*exchange='auto'"):
+                function(da.zeros(10, chunks=5))
 
 
 def test_explain_says_that_a_gang_finds_them(client):

@@ -167,13 +167,13 @@ class DistinctWork:
         self.starts = _starts_of_parts(job.parts, start.summaries)
         if all(result.of == "groups" for result in job.results):
             return
-        numbered, places = self._merge()
+        numbered, positions = self._merge()
         header = Run(ops.from_host(_header(numbered)))
         headers = yield Shards([header for _ in members], [len(header) for _ in members])
         self.numbered = _placed(numbered, np.array([on_host(run.keys) for run in headers]), self.rank)
         if job.of_keys is not None:
             with ops.exclusive():
-                back = Run(ops.scatter(job.of_keys.make(self.numbered), places))
+                back = Run(ops.scatter(job.of_keys.make(self.numbered), positions))
             ends = list(accumulate(map(sum, arriving), initial=0))
             own = [back[low:high] for low, high in pairwise(ends)]
             known = yield Shards(own, lengths.sum(axis=0).tolist())
@@ -192,7 +192,7 @@ class DistinctWork:
         return cuts
 
     def _merge(self) -> tuple[Numbered, Any]:
-        """The tie groups of the keys that have arrived, and the places in which these had arrived."""
+        """The tie groups of the keys that have arrived, and their positions as they arrived."""
         job, pieces, start = self.job, {}, 0
         for shard, parts, lengths in zip(self.received, job.parts, self.arriving, strict=True):
             for part, (low, high) in zip(parts, pairwise(accumulate(lengths, initial=0)), strict=True):
@@ -204,9 +204,9 @@ class DistinctWork:
         with self.ops.exclusive():
             merged = self.ops.merge([piece.copy() for piece in filled] if alone else filled, job.order)
             column = dict(zip(self.columns, merged.values, strict=True))
-            places = column.pop("places", None)
+            positions = column.pop("positions", None)
             column["values"] = self.ops.decode(merged.keys, job.order)
-            return number_groups(column, job.numbering), places
+            return number_groups(column, job.numbering), positions
 
     def _piece(self, piece: Run, first: int, start: int) -> Run:
         """A piece of a part that begins with some chunk, with the columns that are known where it arrives."""
@@ -216,7 +216,7 @@ class DistinctWork:
         if job.numbering.second is not None:
             columns["chunks"] = np.full_like(piece.keys, first, dtype=origin_dtype(len(job.shapes)))
         if job.of_keys is not None:
-            columns["places"] = np.arange(len(piece), dtype=np.int64, like=piece.keys) + start
+            columns["positions"] = np.arange(len(piece), dtype=np.int64, like=piece.keys) + start
         self.columns = list(columns)
         return Run(piece.keys, tuple(columns.values()))
 

@@ -205,7 +205,9 @@ def _gang_for(
     holders = runtime.holders(*given)
     chunks = InputChunks(sizes, workers=holders if len(holders) == len(sizes) else [])
     sources = gang_of_distinct(request.order, chunks, runtime.workers, asked, columns, equal_nan)
-    exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=bool(sources))
+    if not sources:
+        return ()
+    exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=True)
     return sources if install_or_else(exchange, asked, runtime.client)[0] == "gang" else ()
 
 
