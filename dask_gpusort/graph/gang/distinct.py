@@ -261,10 +261,13 @@ def find_splitters(summaries: Sequence[RankSummary], members: int, order: Order)
     weights = np.concatenate([np.full(len(one.keys), one.size / max(len(one.keys), 1)) for one in summaries])
     kept = ~are_nan(numpy_ops.decode(keys.copy(), order))
     keys, weights = keys[kept], weights[kept]
+    if not len(keys):
+        return keys
     sorts = numpy_ops.key_order(order).argsort(keys)
     before = np.cumsum(weights[sorts])
-    wanted = before[-1:] * np.arange(1, members) / members
-    return keys[sorts][np.searchsorted(before, wanted)] if len(keys) else keys
+    wanted = before[-1] * np.arange(1, members) / members
+    splitters: np.ndarray = keys[sorts][np.searchsorted(before, wanted)]
+    return splitters
 
 
 def _starts_of_parts(parts: Sequence[Runs], summaries: Sequence[Any]) -> dict[int, int]:
