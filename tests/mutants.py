@@ -150,6 +150,24 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "values[0].astype(np.int64, copy=False).argsort()] = found",
         ),
     },
+    "graph/test_gang_distinct.py": {
+        "gang of distinct keys: no splitter is NaN": (
+            "kept = ~are_nan(numpy_ops.decode(keys.copy(), order))",
+            "kept = np.ones(len(keys), bool)",
+        ),
+        "gang of distinct keys: parts of neighbours": ("(ordered and chunk > last + 1)", "False"),
+        "gang of distinct keys: parts of one side": ("if last is None or sides or", "if last is None or"),
+        "gang of distinct keys: first positions": ('columns["firsts"] + self.starts[first]', 'columns["firsts"]'),
+        "gang of distinct keys: groups of earlier members": ("headers[:rank].sum", "headers[: rank + 1].sum"),
+        "gang of distinct keys: pieces in order": ("for first in sorted(pieces) if", "for first in pieces if"),
+        "gang of distinct keys: pieces of one shard": ("if alone else filled", "if False else filled"),
+        "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
+        "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
+    },
+    "graph/test_gang_worker.py": {
+        "gang: shards of all exchanges": ("if key[:3] == sender", "if key == (*sender, 0)"),
+        "gang: the communicator of an attempt": ("if self._communicator is None:", "if True:"),
+    },
     "api/test_interp.py": {
         "interp: behind the last key of a group": ("values[behind] = between.at(", "between.at("),
         "interp: NaN behind one key": ("| (needles != needles)", ""),

@@ -84,11 +84,11 @@ class Runtime:
         """Bytes of the GPU of this process, None without one."""
         return own_device_memory()
 
-    def holders(self, array: Any) -> list[str | None]:
-        """The worker of a cluster that holds each chunk of an array along its first dimension; empty if none does."""
-        if self.client is None or self.client.asynchronous or array.numblocks[0] < 2:
+    def holders(self, *arrays: Any) -> list[str | None]:
+        """The worker of a cluster that holds each chunk of some arrays, in C order; empty if none holds any."""
+        if self.client is None or self.client.asynchronous or sum(array.npartitions for array in arrays) < 2:
             return []
-        keys = [(array.name, chunk) + (0,) * (array.ndim - 1) for chunk in range(array.numblocks[0])]
+        keys = [(array.name, *index) for array in arrays for index in np.ndindex(array.numblocks)]
         held = self.client.sync(self.client.scheduler.who_has, keys=keys)
         workers = [next(iter(held.get(key) or ()), None) for key in keys]
         return workers if any(workers) else []

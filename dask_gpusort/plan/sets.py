@@ -10,16 +10,34 @@ from typing import Any, Literal
 import numpy as np
 
 from ..chunk.distinct import Columns
+from ..chunk.tie_groups import NAN_KINDS
 from ..order import Order
+from .division import fits_gang, gang_bundles
 from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
 from .plan import Plan
 from .select import LANES_BYTES, Lanes
-from .terms import Size, format_chunks, format_lines, format_number, format_size, format_tasks
+from .terms import (
+    InputChunks,
+    Runs,
+    Size,
+    Workers,
+    format_chunks,
+    format_lines,
+    format_number,
+    format_size,
+    format_tasks,
+)
 
-DistinctStrategy = Literal["blocks", "join", "sort"]
+DistinctStrategy = Literal["blocks", "join", "gang", "sort"]
 
+#: Strategies in which distinct keys move between tasks.
+SPREADING: tuple[DistinctStrategy, ...] = ("gang", "sort")
 #: Bytes of a count, of a first position, and of the number of a tie group.
 COUNT_BYTES = 8
+#: Bytes of a key's place among the distinct keys of its chunk.
+INVERSE_BYTES = 4
+#: Kinds of dtypes whose distinct keys no gang finds: Python objects, and records, of which NumPy compares each field.
+NO_GANG_KINDS = "OV"
 RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 
 
@@ -34,6 +52,7 @@ class DistinctPlan:
     itemsize: int  # bytes of a key
     columns: Columns  # what is found of each distinct key of a chunk
     key_bytes: float  # bytes for each key that the task takes which finds the distinct keys of a chunk
+    sources: Runs = ()  # the chunks of each member of a gang
 
     @property
     def row_bytes(self) -> int:
@@ -44,7 +63,9 @@ class DistinctPlan:
     @property
     def back_bytes(self) -> int:
         """Bytes that go back to a chunk for each of its distinct keys."""
-        return (COUNT_BYTES + self._origin_bytes) * (self.columns.origins and self.columns.inverse)
+        if self.strategy not in SPREADING or not self.columns.inverse:
+            return 0
+        return COUNT_BYTES + self._origin_bytes * self.columns.origins
 
     @property
     def projected_bytes(self) -> float:
@@ -61,19 +82,45 @@ def origin_dtype(chunks: int) -> np.dtype[Any]:
     return np.min_scalar_type(chunks)
 
 
+def gang_of_distinct(
+    order: Order, given: InputChunks, workers: Workers, asked: str, columns: Columns, equal_nan: bool
+) -> Runs:
+    """The chunks of each member of a gang that finds distinct keys; empty if other tasks should find them."""
+    kind = order.dtype.kind
+    if kind in NO_GANG_KINDS or len(given.sizes) < 2 or asked not in ("auto", "gang"):
+        return ()
+    sources = gang_bundles(given, workers)
+    # Distinct keys arrive with what is wanted of them, and a number goes back for each. All NaN are on one member.
+    each = COUNT_BYTES * (columns.counts + columns.firsts) + (COUNT_BYTES + INVERSE_BYTES) * columns.inverse
+    most = 1 if equal_nan or kind not in NAN_KINDS else len(sources)
+    share = replace(given, sizes=[most * size for size in given.sizes], companion_bytes=each)
+    return sources if asked == "gang" or fits_gang(order, share, workers) else ()
+
+
 def make_distinct_plan(
-    sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool, device_order: Order | None = None
+    sizes: Sequence[Size],
+    itemsize: int,
+    columns: Columns,
+    joins: bool,
+    device_order: Order | None = None,
+    sources: Runs = (),
 ) -> DistinctPlan:
-    """Plan distinct keys, of which `columns` are wanted besides the values; `joins` if one GPU has memory for all."""
-    # Origins are kept only where several chunks are sorted.
-    strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else "join" if joins else "sort"
+    """Plan distinct keys, of which `columns` are wanted besides the values.
+
+    `joins` if one GPU has memory for all; `sources` are the chunks of each member of a gang, if it finds them.
+    """
+    # Origins are kept only where several chunks are sorted by other tasks.
+    several: DistinctStrategy = "join" if joins else "gang" if sources else "sort"
+    strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else several
     # Of several sizes of which one is unknown, the largest is unknown too.
-    largest = max(sizes) if strategy == "sort" and not math.isnan(sum(sizes)) else sum(sizes)
+    largest = sum(sizes)
+    if not math.isnan(largest) and strategy in SPREADING:
+        largest = max(sum(sizes[chunk] for chunk in own) for own in sources or zip(range(len(sizes))))
     wanted = columns if strategy == "sort" else replace(columns, origins=False)
     alone = wanted == Columns(origins=wanted.origins)
     on_host = host_bytes("values" if alone else "columns", itemsize)
     a_key = key_bytes(device_order, distinct_bytes(itemsize, wanted), on_host)
-    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, a_key)
+    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, a_key, sources)
 
 
 def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> str:
@@ -81,6 +128,7 @@ def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | 
     strategies = {
         "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
         "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
+        "gang": f"gang: {describe_gang(plan)}",
         "sort": "sort: keys are in several chunks; the distinct keys of each are sorted together, and numbered",
     }
     decisions = {
@@ -95,6 +143,13 @@ def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | 
     return format_lines(decisions)
 
 
+def describe_gang(plan: DistinctPlan | None) -> str:
+    """The members of a gang, on one line; empty without one."""
+    if plan is None or plan.strategy != "gang":
+        return ""
+    return f"{len(plan.sources):,} members find distinct keys, exchange and number them, in one task each"
+
+
 def describe_sort(sort: Plan | None) -> str:
     """The sort of the distinct keys, on one line."""
     return "" if sort is None else f"exchange {sort.exchange}, {len(sort.groups):,} groups, sizes unknown"
@@ -102,7 +157,7 @@ def describe_sort(sort: Plan | None) -> str:
 
 def describe_moves(plan: DistinctPlan) -> str:
     """What moves between chunks, on one line."""
-    if plan.strategy != "sort":
+    if plan.strategy not in SPREADING:
         return "nothing" if plan.strategy == "blocks" else "nothing: the chunks are in one memory"
     back = f"; {plan.back_bytes} bytes for each go back to its chunk" if plan.back_bytes else ""
     most = format_size(plan.keys * plan.row_bytes)
@@ -112,6 +167,8 @@ def describe_moves(plan: DistinctPlan) -> str:
 def describe_peak(plan: DistinctPlan) -> str:
     """Projected peak bytes, on one line."""
     step = format_size(plan.projected_bytes)
+    if plan.strategy == "gang":
+        return f"{step} for each member, while it finds the distinct keys of its chunks"
     return f"{step} for each thread, while it finds the distinct keys of a chunk" + (
         "; what their sort takes is unknown" if plan.strategy == "sort" else ""
     )
@@ -185,6 +242,7 @@ def describe_rank(
         f"each in {format_chunks(lanes.chunks)}",
         "strategy": strategies[plan.strategy],
         "sort": describe_sort(sort),
+        "gang": describe_gang(distinct),
         "moves": moves[plan.strategy] if distinct is None else each + describe_moves(distinct),
         "tasks": format_tasks(tasks, chunks),
         "peak": f"{format_size(plan.projected_bytes)} for each thread" if distinct is None else describe_peak(distinct),

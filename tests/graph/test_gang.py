@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import dask
@@ -250,31 +249,6 @@ def test_two_workers_are_killed_while_members_wait(client, gate):
     oracle.assert_same_bits(gangs.result_of(future), SORTED)
 
 
-@contextmanager
-def patched_exchange(client, replace):
-    """Replace `WorkerComms.exchange` on all workers by `replace(original)`; in the end all workers are there again."""
-
-    def patch():
-        comms = communicator.WorkerComms
-        comms.original = comms.exchange
-        comms.exchange = replace(comms.exchange)
-        # The state of gangs is empty when the last fetch of an attempt that was given up is answered.
-        communicator.WAIT_SECONDS = 0.2
-
-    def undo():
-        comms = communicator.WorkerComms
-        if hasattr(comms, "original"):
-            comms.exchange = comms.original
-            del comms.original
-
-    client.run(patch)
-    try:
-        yield
-    finally:
-        client.wait_for_workers(3, timeout=60)
-        client.run(undo)
-
-
 def waits_at(gate):
     def replace(original):
         def exchange(self, shards):
@@ -295,7 +269,7 @@ def kill_member(client, rank):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_is_killed_during_the_exchange(client, gate, rank):
     # Member 0 has not sent anything when it arrives at the gate; the others wait for its shards.
-    with patched_exchange(client, waits_at(gate)):
+    with gangs.patched_exchange(client, waits_at(gate)):
         future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
         gangs.until(lambda: gate.arrived("exchange-0"), "an exchange")
         kill_member(client, rank)
@@ -331,19 +305,19 @@ def fails(times, folder):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_exchange_that_fails_is_repeated(client, tmp_path, times):
-    with patched_exchange(client, fails(times, str(tmp_path))):
+    with gangs.patched_exchange(client, fails(times, str(tmp_path))):
         oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
     assert len(list(tmp_path.iterdir())) == times
 
 
 def test_an_exchange_that_fails_always_is_an_error(client, tmp_path):
-    with patched_exchange(client, fails(1000, str(tmp_path))):
+    with gangs.patched_exchange(client, fails(1000, str(tmp_path))):
         error = gangs.error_of(client.compute(gang_sort(da.from_array(ARRAY, chunks=1000))))
         assert re.search("no route to host.*exchange='tasks'", str(error))
 
 
 def test_an_exchange_that_hangs_is_repeated(client, gate):
-    with patched_exchange(client, lambda original: waits_once(original, gate)):
+    with gangs.patched_exchange(client, lambda original: waits_once(original, gate)):
         with dask.config.set({"gpusort.gang_timeout": 0.5}):
             future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
         oracle.assert_same_bits(gangs.result_of(future), SORTED)

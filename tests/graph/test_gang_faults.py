@@ -59,8 +59,8 @@ class Stop:
     def __init__(self, monkeypatch):
         self.held, self.open = threading.Event(), threading.Event()
         self.at, self.error = None, None
-        sort, cut, fetch = tasks.sort_bundle, tasks.SortWork.cut, communicator.WorkerComms._fetch
-        merge, init, secede = tasks.SortWork.merge, member.Member.__init__, distributed.secede
+        sort, exchanges, fetch = tasks.sort_bundle, tasks.SortWork.exchanges, communicator.WorkerComms._fetch
+        finish, init, secede = tasks.SortWork.finish, member.Member.__init__, distributed.secede
 
         def sort_held(arrays, numbers, *arguments):
             self.hold("sort", numbers[0])
@@ -74,13 +74,13 @@ class Stop:
             self.hold("secede", member.thread_state.key[1])
             secede()
 
-        def cut_held(work, start):
+        def exchanges_held(work, start):
             self.hold("cut", work.rank)
-            return cut(work, start)
+            return exchanges(work, start)
 
-        def merge_held(work, shards):
+        def finish_held(work):
             self.hold("merge", work.rank)
-            merge(work, shards)
+            finish(work)
 
         async def fetch_held(comms, rank):
             if self.at == ("fetch", comms.rank) and rank == 0:
@@ -93,7 +93,7 @@ class Stop:
         monkeypatch.setattr(tasks, "sort_bundle", sort_held)
         monkeypatch.setattr(member.Member, "__init__", init_held)
         monkeypatch.setattr(distributed, "secede", secede_held)
-        for name, replaced in (("cut", cut_held), ("merge", merge_held)):
+        for name, replaced in (("exchanges", exchanges_held), ("finish", finish_held)):
             monkeypatch.setattr(tasks.SortWork, name, replaced)
         monkeypatch.setattr(communicator.WorkerComms, "_fetch", fetch_held)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -217,6 +218,79 @@ def test_an_abort_for_another_attempt_is_ignored(plugin):
     assert made.aborted == 1
 
 
+class TwoExchanges:
+    """Work that sends a number, then the sum of what arrived; `between` is called between both."""
+
+    summaries = 1
+
+    def __init__(self, between):
+        self.between, self.found = between, None
+
+    def digest(self):
+        return b"same"
+
+    def exchanges(self, start):
+        first = yield comms.Shards([SHARD] * 2, [3, 3])
+        self.between()
+        second = yield comms.Shards([Run(SHARD.keys + len(first))] * 2, [3, 3])
+        self.found = [run.keys.tolist() for run in (*first, *second)]
+
+    def finish(self):
+        self.found.append("finished")
+
+
+class Echo:
+    """A communicator whose other member sends what this one sends."""
+
+    def __init__(self):
+        self.count, self.aborted = 0, False
+
+    def exchange(self, shards):
+        self.count += 1
+        if self.aborted:
+            raise comms.Aborted
+        return shards.sent
+
+    def abort(self):
+        self.aborted = True
+
+
+@pytest.mark.parametrize("event", ["nothing", "abort", "error", "cancel"])
+def test_an_attempt_of_several_exchanges_is_repeated_from_the_first_one(event):
+    sent, made = [], []
+    plugin = SimpleNamespace(
+        maker=None,
+        send=lambda op, **fields: sent.append((op, fields)) or (op == member.READY and start()),
+        communicator=lambda *_: made.append(Echo()) or made[-1],
+    )
+    one = member.Member(member.GangSpec("g", 0, 2, 60), plugin, 7, False)
+
+    def start():
+        packed = b"same" + pickle.dumps(1)
+        one.receive(coordinator.START, {"attempt": len(sent), "summaries": [packed] * 2, "changed": []})
+
+    def between():
+        if event == "error":
+            raise ZeroDivisionError("mine")
+        if event != "nothing" and len(made) == 1:
+            one.receive(coordinator.ABORT, {"attempt": 1})
+            assert made[0].aborted
+        if event == "cancel":
+            one.receive(coordinator.CANCEL, {})
+
+    work = TwoExchanges(between)
+    if event in ("error", "cancel"):
+        with pytest.raises(ZeroDivisionError if event == "error" else distributed.Reschedule):
+            one.exchange(work)
+        assert work.found is None
+    else:
+        one.exchange(work)
+        assert work.found == [[0, 1, 2]] * 2 + [[2, 3, 4]] * 2 + ["finished"]
+        assert [echo.count for echo in made] == [2] if event == "nothing" else [1, 2]
+        assert [op for op, _ in sent] == [member.READY] * len(made) + [member.EXCHANGED]
+    assert one._communicator is None
+
+
 def reported(keys):
     """What a member with one run of these keys reports when it is ready."""
     sent = []
@@ -229,7 +303,7 @@ def reported(keys):
     work = tasks.SortWork(bundle, 0, None, None)
     one.receive(coordinator.CANCEL, {})  # as soon as it has reported
     with pytest.raises(distributed.Reschedule):
-        one.exchange(tasks.take_summaries(bundle), work)
+        one.exchange(work)
     (fields,) = sent
     return coordinator.Member("a", 7, fields["summaries"])
 
@@ -255,7 +329,22 @@ def outboxes(plugin, monkeypatch):
     return plugin.outboxes
 
 
-KEY = ("g", 1, 0)
+KEY = ("g", 1, 0, 0)
+
+
+def test_the_end_of_an_attempt_drops_the_shards_of_all_its_exchanges(plugin):
+    async def abort():
+        for number in (0, 1):
+            plugin.outboxes.fill(("g", 1, 0, number), {1: SHARD})
+        plugin.outboxes.fill(("g", 2, 0, 0), {1: SHARD})
+        waiting = asyncio.ensure_future(plugin.outboxes.take(["g", 1, 0, 2], 1))
+        await asyncio.sleep(0)
+        plugin.worker.stream_handlers[coordinator.ABORT](token="g", rank=0, run_id=7, attempt=1)
+        return await waiting
+
+    assert asyncio.run(abort()) == {"status": "wait"}
+    assert plugin.outboxes.shards.keys() == {("g", 2, 0, 0)}
+    assert not plugin.outboxes.filled
 
 
 def test_each_shard_is_taken_once(outboxes):
@@ -289,7 +378,7 @@ def test_who_waits_in_vain_is_told(outboxes, monkeypatch):
     async def abort():
         waiting = asyncio.ensure_future(outboxes.take(list(KEY), 1))
         await asyncio.sleep(0)
-        outboxes.drop(KEY)
+        outboxes.drop(KEY[:3])
         return await waiting
 
     assert asyncio.run(abort()) == {"status": "wait"}
@@ -327,7 +416,7 @@ def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
 
     async def fetch():
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
-        plugin.outboxes.fill(("g", 1, 1), {0: sent})
+        plugin.outboxes.fill(("g", 1, 1, 0), {0: sent})
         one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), lambda: told.append(1))
         return await one._fetch(1)
 
@@ -349,7 +438,7 @@ def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypa
         loop = asyncio.get_running_loop()
         plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=plugin.outboxes.take)
-        plugin.outboxes.fill(("g", 1, 1), {0: Run(np.arange(50))})
+        plugin.outboxes.fill(("g", 1, 1, 0), {0: Run(np.arange(50))})
         one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)
         await loop.run_in_executor(None, one.exchange, comms.Shards([SHARD, SHARD], [len(SHARD), length]))
 
@@ -386,7 +475,7 @@ def exchange(plugin, addresses, during):
 
     No other task may be left then.
     """
-    wanted = ("g", 1, 1)
+    wanted = ("g", 1, 1, 0)
 
     async def run():
         loop = asyncio.get_running_loop()

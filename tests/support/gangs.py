@@ -17,6 +17,7 @@ import numpy as np
 from dask.typing import Key
 from tlz import merge_with
 
+from dask_gpusort.graph.gang import communicator
 from dask_gpusort.graph.runtime import workers_of_cluster
 
 #: Seconds until a test gives up.
@@ -195,6 +196,31 @@ def kill(client: Any, address: str) -> None:
 
     os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
     until(lambda: not client.run_on_scheduler(is_there), f"the removal of {address}")
+
+
+@contextmanager
+def patched_exchange(client: Any, replace: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace `WorkerComms.exchange` on all workers by `replace(original)`; in the end all workers are there again."""
+
+    def patch() -> None:
+        comms: Any = communicator.WorkerComms
+        comms.original = comms.exchange
+        comms.exchange = replace(comms.exchange)
+        # The state of gangs is empty when the last fetch of an attempt that was given up is answered.
+        communicator.WAIT_SECONDS = 0.2
+
+    def undo() -> None:
+        comms: Any = communicator.WorkerComms
+        if hasattr(comms, "original"):
+            comms.exchange = comms.original
+            del comms.original
+
+    client.run(patch)
+    try:
+        yield
+    finally:
+        client.wait_for_workers(3, timeout=60)
+        client.run(undo)
 
 
 def result_of(future: Any) -> Any:

@@ -20,7 +20,9 @@ from .. import serialization
 from .._distributed import offload, to_serialize
 
 #: Token of a gang, number of the attempt, rank of the sender.
-OutboxKey: TypeAlias = tuple[str, int, int]
+Sender: TypeAlias = tuple[str, int, int]
+#: A sender, and the number of the exchange in its attempt: a member may be one ahead of another.
+OutboxKey: TypeAlias = tuple[str, int, int, int]
 
 #: Seconds for which a worker waits for a member that has not cut its shards, before it answers that it has none yet.
 WAIT_SECONDS = 5.0
@@ -36,10 +38,10 @@ class Aborted(Exception):
 
 
 class Shards(NamedTuple):
-    """Hold what a member sends, a shard to each member, and say what it receives from each."""
+    """Hold what a member sends in one exchange, a shard to each member, and say what it receives from each."""
 
-    #: For each rank, this one included. All have the same dtypes, on all members. They may be views, must not be
-    #: overwritten, and are complete: no kernel is still writing them.
+    #: For each rank, this one included. All have the same dtypes, on all members. They may be views, and must not be
+    #: overwritten.
     sent: list[Run]
     lengths: list[int]  # keys that arrive from each rank
 
@@ -59,16 +61,16 @@ class Progress:
 
 
 class Communicator(Protocol):
-    """Move shards between the members of one attempt."""
+    """Move shards between the members of one attempt, in one exchange or several, one after the other."""
 
     def exchange(self, shards: Shards) -> list[Run]:
-        """Give the complete shards from each rank, the own one perhaps as given.
+        """Give the complete shards from each rank, the own one perhaps as given; those sent are complete too.
 
         After an error, other members may nevertheless have received everything.
         """
 
     def abort(self) -> None:
-        """Make an `exchange` in progress raise. Called from any thread, at any time, also twice or in vain."""
+        """Make the `exchange` in progress, or the next one, raise. Called from any thread, at any time, also twice."""
 
 
 class KeptCommunicator(Protocol):
@@ -105,6 +107,7 @@ class Reordered:
         self.kept, self.ranks, self.progress = kept, ranks, progress
 
     def exchange(self, shards: Shards) -> list[Run]:
+        self.progress()
         members = sorted(range(len(self.ranks)), key=self.ranks.__getitem__)  # by rank
         sent, lengths = [shards.sent[one] for one in members], [shards.lengths[one] for one in members]
         received = self.kept.exchange(sent, lengths, self.progress)
@@ -129,13 +132,15 @@ class WorkerComms:
         self.outboxes = outboxes
         self.token, self.attempt, self.rank = token, attempt, rank
         self.addresses, self._progress = addresses, progress
+        self._exchanges = 0  # that have ended
         self._fetching: Future[list[Run]] | None = None
         self._aborted = False
 
     def exchange(self, shards: Shards) -> list[Run]:
-        loop, key = self.outboxes.worker.loop.asyncio_loop, (self.token, self.attempt, self.rank)
+        self._progress()
+        loop, own = self.outboxes.worker.loop.asyncio_loop, (self.token, self.attempt, self.rank)
         offered = {rank: run for rank, run in enumerate(shards.sent) if rank != self.rank}
-        loop.call_soon_threadsafe(self.outboxes.fill, key, offered)
+        loop.call_soon_threadsafe(self.outboxes.fill, (*own, self._exchanges), offered)
         self._fetching = asyncio.run_coroutine_threadsafe(self._fetch_all(shards.sent[self.rank]), loop)
         if self._aborted:
             self.abort()
@@ -145,10 +150,11 @@ class WorkerComms:
                 if len(run) != length:
                     raise RuntimeError(f"member {rank} sent {len(run)} keys where the cuts say {length}")
         except BaseException as error:
-            loop.call_soon_threadsafe(self.outboxes.drop, key)
+            loop.call_soon_threadsafe(self.outboxes.drop, own)
             if isinstance(error, CancelledError):
                 raise Aborted from None
             raise
+        self._exchanges += 1
         return received
 
     def abort(self) -> None:
@@ -167,7 +173,7 @@ class WorkerComms:
         return [found.get(rank, own) for rank in ranks]
 
     async def _fetch(self, rank: int) -> Run:
-        key = (self.token, self.attempt, rank)
+        key = (self.token, self.attempt, rank, self._exchanges)
         whole, arrived = None, 0
         while True:
             # The worker of another member may be this one: then nothing is copied.
@@ -215,10 +221,11 @@ class Outboxes:
             self.shards[key] = shards
         self._wake(key)
 
-    def drop(self, key: OutboxKey) -> None:
-        """Forget the shards of a member."""
-        self.shards.pop(key, None)
-        self._wake(key)
+    def drop(self, sender: Sender) -> None:
+        """Forget the shards of a member, of all exchanges of an attempt."""
+        for key in [key for key in {*self.shards, *self.filled} if key[:3] == sender]:
+            self.shards.pop(key, None)
+            self._wake(key)
 
     def _wake(self, key: OutboxKey) -> None:
         """Wake those who wait for a member's shards; without any, they ask again."""
@@ -231,8 +238,8 @@ class Outboxes:
         # Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
         # attempt is aborted. A shard is forgotten with its last portion.
         serialization.register()
-        token, attempt, rank = key
-        mine = (token, attempt, rank)
+        token, attempt, rank, number = key
+        mine = (token, attempt, rank, number)
         if mine not in self.shards:
             event = self.filled.setdefault(mine, asyncio.Event())
             try:

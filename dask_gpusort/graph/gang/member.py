@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 import distributed
 
-from ...chunk import communicator_maker
+from ...chunk import communicator_maker, complete
 from ...chunk.run import Run
 from .._dask import Task
 from .._distributed import CheckedWorkerPlugin, clean_exception, context_meter, plugin_of_worker, thread_state
@@ -150,19 +150,27 @@ class Start:
 
 
 class Work(Protocol):
-    """What a member does between its messages."""
+    """What a member does between its messages, and makes."""
+
+    on_devices: bool  # whether its shards are on a GPU
+    arrays: tuple[Any, ...]  # what it has made once it has finished, for each output: an array, or a list of them
+
+    @property
+    def summaries(self) -> Any:
+        """What the others must know to begin."""
+
+    @property
+    def joined(self) -> Any:
+        """What tasks must know that take chunks from the arrays of any member: small, None if nothing."""
 
     def digest(self) -> bytes:
         """Checksum of what the others must know, of `DIGEST_BYTES`: the same for the same keys in any process."""
 
-    def cut(self, start: Start) -> Shards:
-        """Begin an attempt: cut all shards."""
+    def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
+        """One attempt: give the shards of an exchange, take those that arrive, and so on; more attempts may follow."""
 
-    def release(self) -> None:
-        """All shards have arrived: no attempt follows."""
-
-    def merge(self, shards: list[Run]) -> None:
-        """Merge the shards of all members, by rank."""
+    def finish(self) -> None:
+        """All shards have arrived, so no attempt follows: free what was kept for one, and make the arrays, complete."""
 
 
 class Failed(Exception):
@@ -190,39 +198,51 @@ class Member:
         if op != START and communicator is not None:
             communicator.abort()
 
-    def exchange(self, summaries: Any, work: Work) -> None:
-        """Wait for the other members, exchange shards with them and merge, in as many attempts as it takes.
+    def exchange(self, work: Work) -> None:
+        """Wait for the other members, exchange shards with them and finish, in as many attempts as it takes.
 
-        The others cut their shards by the `summaries`; what they raise is raised here.
+        What the others raise is raised here.
         """
         # A task whose result Dask no longer wants raises `distributed.Reschedule`.
-        packed = work.digest() + pickle.dumps(summaries, protocol=pickle.HIGHEST_PROTOCOL)
+        packed = work.digest() + pickle.dumps(work.summaries, protocol=pickle.HIGHEST_PROTOCOL)
         broken: str | None = None
         while True:
             with context_meter.meter("wait"):
                 start = self._wait_for_start(packed, broken)
-            with context_meter.meter("cut"):
-                others = [pickle.loads(one[DIGEST_BYTES:]) for one in start["summaries"]]
-                shards = work.cut(Start(others, start["changed"]))
+            others = [pickle.loads(one[DIGEST_BYTES:]) for one in start["summaries"]]
             try:
-                with context_meter.meter("exchange"):
-                    received = self._exchange(start, shards)
+                self._run(start, work.exchanges(Start(others, start["changed"])))
             except Aborted:
                 broken = None
             except Failed as failed:
                 broken = repr(failed.__cause__)
             else:
                 self._send(EXCHANGED, attempt=start["attempt"])
-                del shards
-                work.release()
                 with context_meter.meter("merge"):
-                    work.merge(received)
+                    work.finish()
                 return
 
-    def _exchange(self, start: dict[str, Any], shards: Shards) -> list[Run]:
-        """Exchange the shards of an attempt."""
+    def _run(self, start: dict[str, Any], exchanges: Generator[Shards, Any, None]) -> None:
+        """Run all exchanges of an attempt."""
+        received: list[Run] | None = None
         try:
-            self._communicator = self.plugin.communicator(self.spec.token, self.spec.rank, start)
+            while True:
+                with context_meter.meter("cut"):
+                    try:
+                        shards = exchanges.send(received)
+                    except StopIteration:
+                        return
+                    complete(shards.sent[0].keys)
+                with context_meter.meter("exchange"):
+                    received = self._exchange(start, shards)
+                del shards
+        finally:
+            self._communicator = None  # the next gang may use it from here on
+
+    def _exchange(self, start: dict[str, Any], shards: Shards) -> list[Run]:
+        try:
+            if self._communicator is None:
+                self._communicator = self.plugin.communicator(self.spec.token, self.spec.rank, start)
             if not self._mailbox.empty():  # the message came before there was a communicator to abort
                 raise Aborted
             return self._communicator.exchange(shards)
@@ -230,8 +250,6 @@ class Member:
             raise
         except Exception as error:
             raise Failed from error
-        finally:
-            self._communicator = None  # the next gang may use it from here on
 
     def _wait_for_start(self, summaries: bytes, broken: str | None) -> dict[str, Any]:
         offer = self._maker and self._maker.offer()

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from operator import getitem
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ...chunk import complete, library_of, ops_for
 from ...chunk.run import Run
-from ...plan import Plan
+from ...plan import Plan, Runs
 from .. import serialization
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
-from ..input_checks import changed_run
-from ..sort.by_tasks import Bundle, Sources, pieces_in_order, scan, sort_bundle, take_shard, take_summaries
+from ..input_checks import changed_run, only_chunk
+from ..sort.by_tasks import (
+    Bundle,
+    NumberedSummaries,
+    Sources,
+    pieces_in_order,
+    scan,
+    sort_bundle,
+    take_shard,
+    take_summaries,
+)
 from ..sort.finish import Finish, GroupRef
 from ..sort.local import LocalSort, RunSource, chunk_arrays
 from ..sort.scan import Bounds, fingerprint
-from ..tasks import Tasks
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 from .communicator import Shards
 from .coordinator import DIGEST_BYTES
-from .member import GangSpec, Start, enlist
+from .member import GangSpec, Start, Work, enlist
 
 
 class GangTask(MarkedTask):
@@ -33,128 +43,206 @@ class GangTask(MarkedTask):
     __slots__ = ()
 
 
-def gang_exchange(
-    tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, timeout: float, on_devices: bool = False
-) -> None:
+#: What the tasks of each member are made from: its chunks, and a function that can be pickled. It does what the member
+#: does alone, and gives its work.
+Members: TypeAlias = Sequence[tuple[List, "Job"]]
+
+
+class Job(Protocol):
+    """Make the work of a member from its chunks."""
+
+    def __call__(self, arrays: list[Any], rank: int) -> Work:
+        """Do what the member does before it meets the others."""
+
+
+def gang_exchange(tasks: Tasks, members: Members, timeout: float, on_devices: bool = False) -> None:
     """Add a gang, from the input chunks to the outputs of its members (see `member_outputs`)."""
-    for rank in range(len(plan.sources)):
-        spec = GangSpec(tasks.token, rank, len(plan.sources), timeout, on_devices)
-        arguments = _arguments(spec, plan, sources, finish)
-        member = tasks.add("sort-gang", rank, sort_in_gang, *arguments, kind=GangTask, mark=spec)
+    for rank, (arrays, job) in enumerate(members):
+        spec = GangSpec(tasks.token, rank, len(members), timeout, on_devices)
+        member = tasks.add("sort-gang", rank, run_member, arrays, job, spec, kind=GangTask, mark=spec)
         tasks.add("sort-joined", rank, note_joined, member)
 
 
-def member_chunks(
-    chunks: Tasks,
-    plan: Plan,
-    sources: Sources,
-    finish: Finish,
-    timeout: float,
-    on_devices: bool = False,
-) -> Tasks:
+def member_chunks(chunks: Tasks, members: Members, timeout: float, on_devices: bool = False) -> Tasks:
     """Make the graph of a gang of which each member is a chunk of the only output: one step less than behind members.
 
     `chunks` are the same chunks as tasks behind members of another gang.
     """
     found = Tasks(chunks.token)
-    for rank, (key, task) in enumerate(chunks.items()):
-        spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout, on_devices)  # type: ignore[index]
-        arguments = _arguments(spec, plan, sources, finish)
-        found.put(key, sort_as_chunk, *arguments, kind=GangTask, mark=replace(spec, instead=task))
+    for rank, ((key, task), (arrays, job)) in enumerate(zip(chunks.items(), members, strict=True)):
+        spec = GangSpec(f"{key[0]}", rank, len(members), timeout, on_devices)  # type: ignore[index]
+        found.put(key, run_as_chunk, arrays, job, spec, kind=GangTask, mark=replace(spec, instead=task))
     return found
 
 
-def _arguments(spec: GangSpec, plan: Plan, sources: Sources, finish: Finish) -> tuple[Any, ...]:
-    """Arguments of `sort_in_gang`."""
-    serialization.register()
-    runs, local, keys = sources
-    numbers = plan.sources[spec.rank]
-    own = tuple(runs[number] for number in numbers)
-    return List(*(chunk_arrays(source, keys) for source in own)), numbers, own, local, spec, plan, finish
+def member_outputs(tasks: Tasks, size: int, alone: bool) -> tuple[list[GroupRef], GroupRef]:
+    """Name the outputs of each member, and what tasks must know of all, as arguments of tasks.
 
-
-def member_outputs(tasks: Tasks, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
-    """Name the outputs of each member, and the bounds of the cuts, as arguments of tasks."""
-    # Unless all output chunks are wanted and each member makes some, each of them must need every member, because
-    # members cannot run without each other.
-    ranks = range(len(plan.sources))
-    joined = [tasks.ref("sort-joined", rank) for rank in ranks]
-    alone = all_wanted and plan.all_have_chunks
+    Unless they are `alone`, all wanted and each member makes some, each of them must need every member, because members
+    cannot run without each other.
+    """
+    joined = [tasks.ref("sort-joined", rank) for rank in range(size)]
     behind = List(*(() if alone else joined))
-    outputs: list[GroupRef] = [Task(None, take_outputs, tasks.ref("sort-gang", rank), behind) for rank in ranks]
+    outputs: list[GroupRef] = [Task(None, take_outputs, tasks.ref("sort-gang", rank), behind) for rank in range(size)]
     return outputs, joined[0]
 
 
-def take_outputs(made: tuple[tuple[Any, ...], Bounds | None], joined: Sequence[Any]) -> tuple[Any, ...]:
+def take_outputs(made: tuple[tuple[Any, ...], Any], joined: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of a member. `joined` makes the task need all members, and is not used."""
     return made[0]
 
 
-def note_joined(made: tuple[tuple[Any, ...], Bounds | None]) -> Bounds | None:
-    """Task: a member has finished. If chunk sizes are unknown, the result is the bounds of the cuts."""
+def note_joined(made: tuple[tuple[Any, ...], Any]) -> Any:
+    """Task: a member has finished. The result is `Work.joined`."""
     return made[1]
 
 
-def sort_in_gang(
-    arrays: list[list[Any]],
-    numbers: tuple[int, ...],
-    sources: tuple[RunSource, ...],
-    local: LocalSort,
-    spec: GangSpec,
-    plan: Plan,
-    finish: Finish,
-) -> tuple[tuple[Any, ...], Bounds | None]:
-    """Task: run one member of a gang, for its part of each output, and the bounds if chunk sizes are unknown."""
+def run_member(arrays: list[Any], job: Job, spec: GangSpec) -> tuple[tuple[Any, ...], Any]:
+    """Task: run one member of a gang, for its part of each output, and what is joined."""
     begin = time.monotonic()
     with context_meter.meter("sort"):
-        bundle = sort_bundle(arrays, numbers, sources, local, plan.samples, plan.radix_bits)
-    work = SortWork(bundle, spec.rank, plan, finish)
-    del bundle
-    on_devices = library_of(work.bundle.runs[0].keys) == "cupy"
-    with enlist(spec, on_devices, time.monotonic() - begin) as member:
-        member.exchange(take_summaries(work.bundle), work)
-    with context_meter.meter("merge"):
-        complete(work.arrays[0])
-    return work.arrays, None if plan.known else work.bounds
+        work = job(arrays, spec.rank)
+    with enlist(spec, work.on_devices, time.monotonic() - begin) as member:
+        member.exchange(work)
+    return work.arrays, work.joined
 
 
-def sort_as_chunk(*arguments: Any) -> Any:
+def run_as_chunk(arrays: list[Any], job: Job, spec: GangSpec) -> Any:
     """Task: one member of a gang, which makes one chunk of the only output array."""
-    (chunk,), _ = sort_in_gang(*arguments)
-    return chunk
+    (chunk,), _ = run_member(arrays, job, spec)
+    return only_chunk(chunk)
+
+
+@dataclass(frozen=True)
+class GangRecipe(ArrayRecipe):
+    """Hold all that the tasks of a gang are made from whose members have some chunks each of one array."""
+
+    job: Job  # of all members
+    names: tuple[str, ...]  # of the input
+    numblocks: tuple[int, ...]  # of the input
+    sources: Runs  # the chunks of each member, by their numbers in C order
+    #: Whether each output has the chunks of the input. Of others each member makes a chunk; of no dimension, one does.
+    divided: tuple[bool, ...]
+    timeout: float
+    on_devices: bool
+
+    def stages(self, held: Any = NOTHING) -> Tasks:
+        """Tasks from the input chunks to the members."""
+        tasks = Tasks(self.token)
+        gang_exchange(tasks, self._members, self.timeout, self.on_devices)
+        return tasks
+
+    @property
+    def _indices(self) -> list[tuple[int, ...]]:
+        return list(np.ndindex(self.numblocks))
+
+    @property
+    def _members(self) -> Members:
+        (name,), indices = self.names, self._indices
+        return [(List(*chunks_of(name, (indices[one] for one in own))), self.job) for own in self.sources]
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """Tasks from the members to the chunks of one output array."""
+        return self._output(name, which, chunks, alone=False)
+
+    @property
+    def whole_output(self) -> Callable[[str, int, Chunks], Tasks]:
+        """Fewer tasks if all output chunks are computed."""
+        return self._whole_output
+
+    def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        tasks = self._output(name, which, chunks, alone=bool(chunks))
+        if len(self.divided) == 1 and chunks and len(tasks) == len(self.sources):
+            return member_chunks(tasks, self._members, self.timeout, self.on_devices)
+        return tasks
+
+    def _output(self, name: str, which: int, chunks: Chunks, alone: bool) -> Tasks:
+        tasks, indices = Tasks(self.token), self._indices
+        members, _ = member_outputs(tasks, len(self.sources), alone)
+        for rank, (member, own) in enumerate(zip(members, self.sources, strict=True)):
+            if self.divided[which]:
+                for at, number in enumerate(own):
+                    tasks.put((name, *indices[number]), take_chunk, member, which, at)
+            elif chunks:
+                tasks.put((name, rank), getitem, member, which)
+            elif rank == 0:
+                tasks.put((name,), getitem, member, which)
+        return tasks
+
+
+def take_chunk(arrays: tuple[Any, ...], which: int, at: int) -> Any:
+    """Task: one of the chunks that a member makes of one output array."""
+    return arrays[which][at]
+
+
+def sort_members(plan: Plan, sources: Sources, finish: Finish) -> Members:
+    """What the members of a sort are made from."""
+    serialization.register()
+    runs, local, keys = sources
+    own = [tuple(runs[number] for number in numbers) for numbers in plan.sources]
+    return [
+        (List(*(chunk_arrays(run, keys) for run in mine)), SortJob(numbers, mine, local, plan, finish))
+        for numbers, mine in zip(plan.sources, own, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class SortJob:
+    """Sort the chunks of a member, in runs, as for `sort_bundle`."""
+
+    numbers: tuple[int, ...]
+    sources: tuple[RunSource, ...]
+    local: LocalSort
+    plan: Plan
+    finish: Finish
+
+    def __call__(self, arrays: list[Any], rank: int) -> SortWork:
+        plan = self.plan
+        bundle = sort_bundle(arrays, self.numbers, self.sources, self.local, plan.samples, plan.radix_bits)
+        return SortWork(bundle, rank, plan, self.finish)
 
 
 class SortWork:
     """Work on a member's sorted bundle (see `member.Work`)."""
 
-    bounds: Bounds  # known after `cut`, and the same in all members
+    bounds: Bounds  # of the last attempt, the same in all members
+    received: list[Run]  # the shards of all members, by rank
     arrays: tuple[Any, ...]  # the member's part of each output, once merged
 
     def __init__(self, bundle: Bundle, rank: int, plan: Plan, finish: Finish):
         # The bundle is kept until all shards have arrived, because an exchange may be repeated.
-        self.bundle, self.rank, self.plan, self.finish = bundle, rank, plan, finish
+        self.bundle, self.rank, self.plan, self.finish_group = bundle, rank, plan, finish
+        self.on_devices = library_of(bundle.runs[0].keys) == "cupy"
+
+    @property
+    def summaries(self) -> NumberedSummaries:
+        """Those of its runs, by their numbers."""
+        return take_summaries(self.bundle)
+
+    @property
+    def joined(self) -> Bounds | None:
+        """The bounds, if chunk sizes are unknown."""
+        return None if self.plan.known else self.bounds
 
     def digest(self) -> bytes:
         """Checksum of the summaries. Pickles of equal Python objects may differ, so it is not that of a pickle."""
         return zlib.crc32(np.array(list(map(fingerprint, self.bundle.summaries))).tobytes()).to_bytes(DIGEST_BYTES)
 
-    def cut(self, start: Start) -> Shards:
+    def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """Cut the shard for the group of each member, and count the keys that each sends."""
         plan = self.plan
         for rank in start.changed:
             raise changed_run(plan.runs[plan.sources[rank][0]], plan.order)
         self.bounds = scan(start.summaries, plan)
         sent = [take_shard(self.bundle, self.bounds, group, copy=False) for group in range(len(plan.sources))]
-        complete(sent[0].keys)
         lengths = self.bounds.lengths(self.rank)
-        return Shards(sent, [int(lengths[list(numbers)].sum()) for numbers in plan.sources])
+        self.received = yield Shards(sent, [int(lengths[list(numbers)].sum()) for numbers in plan.sources])
 
-    def release(self) -> None:
-        """Free the bundle, except what others still fetch."""
-        del self.bundle
-
-    def merge(self, shards: list[Run]) -> None:
-        """Merge the member's group."""
-        pieces = pieces_in_order(shards, self.bounds, self.rank, self.plan)
-        with ops_for(shards[0].keys).exclusive():
-            self.arrays = self.finish(pieces, self.bounds.kept(self.rank))
+    def finish(self) -> None:
+        """Free the bundle, except what others still fetch, and merge the member's group."""
+        received = self.received
+        del self.bundle, self.received
+        pieces = pieces_in_order(received, self.bounds, self.rank, self.plan)
+        with ops_for(received[0].keys).exclusive():
+            self.arrays = self.finish_group(pieces, self.bounds.kept(self.rank))
+        complete(self.arrays[0])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from itertools import product
 from typing import Any, Literal
 
@@ -16,11 +17,11 @@ from ...chunk import complete, library_of
 from ...chunk.distinct import Columns, find_distinct
 from ...chunk.tie_groups import are_nan
 from ...order import Order
-from ...plan import Plan
+from ...plan import InputChunks, Plan, Runs
 from ...plan.memory import distinct_bytes
-from ...plan.sets import DistinctPlan, describe_distinct, make_distinct_plan
+from ...plan.sets import DistinctPlan, describe_distinct, gang_of_distinct, make_distinct_plan
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs, recipe_class
+from ..exchanges import choose_exchange, install_or_else, keeps_runs, recipe_class
 from ..explain import note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
@@ -162,13 +163,69 @@ class Unique:
         """The columns of each chunk's distinct keys that the results need."""
         return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
 
+    @property
+    def makes(self) -> dict[str, Callable[[Numbered], Any]]:
+        """What makes each result of the tie groups of sorted distinct keys; the inverse, that of each of these keys."""
+        makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
+        if self.index:
+            makes["firsts"] = OfGroups("firsts")
+        if self.inverse:
+            makes["inverse"] = numbers
+        if self.counts:
+            makes["counts"] = OfGroups("counts")
+        return makes
 
-def plan_distinct(request: Request, array: Any, columns: Columns, joins: bool = False) -> DistinctPlan:
-    """Plan the distinct keys of an array; `joins` if one GPU has memory for all."""
+
+def plan_distinct(
+    request: Request,
+    array: Any,
+    columns: Columns,
+    joins: bool = False,
+    equal_nan: bool = True,
+    given: Sequence[Any] = (),
+) -> DistinctPlan:
+    """Plan the distinct keys of an array; `joins` if one GPU has memory for all.
+
+    Workers may hold the chunks of the `given` arrays, those of the array in their order; by default its own.
+    """
     sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
-    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request))
+    sources = () if joins else _gang_for(request, sizes, columns, equal_nan, given or [array])
+    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources)
     note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)))
     return plan
+
+
+def _gang_for(
+    request: Request, sizes: Sequence[float], columns: Columns, equal_nan: bool, given: Sequence[Any]
+) -> Runs:
+    """The chunks of each member of a gang, if it finds the distinct keys."""
+    runtime, asked = request.runtime, request.asked
+    if asked != "gang" and (asked != "auto" or runtime.kind != "distributed" or runtime.library != "cupy"):
+        return ()
+    holders = runtime.holders(*given)
+    chunks = InputChunks(sizes, workers=holders if len(holders) == len(sizes) else [])
+    sources = gang_of_distinct(request.order, chunks, runtime.workers, asked, columns, equal_nan)
+    if not sources:
+        return ()
+    exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=True)
+    return sources if install_or_else(exchange, asked, runtime.client)[0] == "gang" else ()
+
+
+def in_gang(
+    array: Any,
+    request: Request,
+    plan: DistinctPlan,
+    results: Sequence[Any],
+    equal_nan: bool = True,
+    divisor: Callable[[Numbered], Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Make arrays by a gang; each result has the arguments of `gang.distinct.Result`, the options are a numbering's."""
+    # Imported here, because it imports distributed.
+    gang = import_module("dask_gpusort.graph.gang.distinct")
+    numbering = Numbering((), (), plan.chunks, equal_nan, (), **options)
+    made = [gang.Result(*result) for result in results]
+    return gang.distinct_in_gang(array, request.order, plan.sources, plan.columns, numbering, made, divisor)
 
 
 @dataclass(frozen=True)
@@ -191,36 +248,51 @@ class DistinctOfWhole:
         return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
 
-def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
-    """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
+def build_unique(array: Any, wanted: Unique, given: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts.
+
+    `given` is that of `plan_distinct`.
+    """
     source = array
     if wanted.index:  # the first of equal keys is the first in C order
         note(None, partial(describe_flat, array, None))
         source, _ = flatten(array, None)
-    request, keys = stable_keys(source)
-    joins = joins_rows(request, keys, (), distinct_bytes(array.dtype.itemsize, wanted.columns))
-    plan = plan_distinct(request, source, wanted.columns, joins)
-    if plan.strategy == "sort":
-        made = _numbered(sorted_distinct(request, source, plan.columns, wanted.equal_nan), wanted)
-    else:
-        columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
-        function = DistinctOfWhole(request.order, columns, wanted.equal_nan)
-        outputs = [(name == "inverse", np.int64 if name != "values" else array.dtype) for name in function.outputs]
-        made = dict(zip(function.outputs, of_whole(source, function, outputs, "unique"), strict=True))
+    made = _make_unique(source, wanted, *_plan_unique(source, wanted, given))
     if wanted.inverse:
         made["inverse"] = shaped_as(made["inverse"], array)
     return tuple(made[name] for name in ("values", "firsts", "inverse", "counts") if name in made)
 
 
+def _plan_unique(source: Any, wanted: Unique, given: Sequence[Any] = ()) -> tuple[Request, DistinctPlan]:
+    request, keys = stable_keys(source)
+    joins = joins_rows(request, keys, (), distinct_bytes(source.dtype.itemsize, wanted.columns))
+    return request, plan_distinct(request, source, wanted.columns, joins, wanted.equal_nan, given)
+
+
+def _make_unique(source: Any, wanted: Unique, request: Request, plan: DistinctPlan) -> dict[str, Any]:
+    """The values, and what is wanted of them, by the names of their columns."""
+    if plan.strategy == "gang":
+        results = [
+            (make, _dtype_of(name, source), "keys" if name == "inverse" else "groups")
+            for name, make in wanted.makes.items()
+        ]
+        found = in_gang(source, request, plan, results, wanted.equal_nan, counted=wanted.counts)
+        return dict(zip(wanted.makes, found, strict=True))
+    if plan.strategy == "sort":
+        return _numbered(sorted_distinct(request, source, plan.columns, wanted.equal_nan), wanted)
+    columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
+    function = DistinctOfWhole(request.order, columns, wanted.equal_nan)
+    outputs = [(name == "inverse", _dtype_of(name, source)) for name in function.outputs]
+    return dict(zip(function.outputs, of_whole(source, function, outputs, "unique"), strict=True))
+
+
+def _dtype_of(name: str, source: Any) -> np.dtype[Any]:
+    return source.dtype if name == "values" else np.dtype(np.int64)
+
+
 def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
     """Number the distinct keys of several chunks, and make the results from the numbers."""
-    makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
-    if wanted.index:
-        makes["firsts"] = OfGroups("firsts")
-    if wanted.inverse:
-        makes |= {"inverse": numbers, "chunks": origins}
-    if wanted.counts:
-        makes["counts"] = OfGroups("counts")
+    makes = wanted.makes | ({"chunks": origins} if wanted.inverse else {})
     dtypes = [found.columns[name].dtype if name in ("values", "chunks") else np.dtype(np.int64) for name in makes]
     made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
     if wanted.inverse:
@@ -230,9 +302,19 @@ def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
 
 def build_nunique(array: Any, equal_nan: bool) -> Any:
     """The number of distinct values, a dask array of shape ()."""
-    (values,) = build_unique(array, Unique(equal_nan=equal_nan))
+    wanted = Unique(equal_nan=equal_nan)
+    request, plan = _plan_unique(array, wanted)
+    if plan.strategy == "gang":
+        (found,) = in_gang(array, request, plan, [(count_groups, np.dtype(np.int64), "all")], equal_nan=equal_nan)
+        return found
+    values = _make_unique(array, wanted, request, plan)["values"]
     meta = np.empty_like(values._meta, dtype=np.int64)
     return values.map_blocks(count_values, chunks=((1,) * values.numblocks[0],), dtype=np.int64, meta=meta).sum()
+
+
+def count_groups(numbered: Numbered) -> Any:
+    """The number of tie groups of all chunks, of no dimension."""
+    return np.full_like(numbered.groups.bounds, numbered.scan.groups, shape=())[()]
 
 
 def count_values(block: Any) -> Any:
@@ -246,31 +328,39 @@ class Sides:
 
     joined: Any  # one-dimensional, of their common dtype
     second: int  # number of the first chunk of the second array
+    given: tuple[Any, ...]  # the arrays that have the chunks
 
-    def distinct(self, columns: Columns) -> SortedDistinct:
-        """The sorted distinct keys of both sides."""
-        return sorted_distinct(stable_keys(self.joined)[0], self.joined, columns, equal_nan=True)
+    def number(self, outputs: Sequence[OfGroups], columns: Columns) -> tuple[Any, ...]:
+        """Make arrays of the tie groups of the distinct keys of both sides."""
+        request, _ = stable_keys(self.joined)
+        plan = plan_distinct(request, self.joined, columns, given=self.given)
+        dtypes = [_dtype_of(output.what, self.joined) for output in outputs]
+        if plan.strategy == "gang":
+            results = list(zip(outputs, dtypes, strict=True))
+            return in_gang(self.joined, request, plan, results, counted=True, second=self.second)
+        found = sorted_distinct(request, self.joined, columns, equal_nan=True)
+        return found.number(outputs, dtypes, self.second, counted=True)
 
 
 def sides_of(first: Any, second: Any) -> Sides:
     """Two arrays of one dimension end to end, as NumPy concatenates them."""
-    dtype = concatenated_dtype([first, second])
-    joined, origins = concatenate_inputs([one if one.dtype == dtype else one.astype(dtype) for one in (first, second)])
-    return Sides(joined, sum(chunks for number, chunks in origins if number == 0))
+    given = first, second
+    dtype = concatenated_dtype(given)
+    joined, origins = concatenate_inputs([one if one.dtype == dtype else one.astype(dtype) for one in given])
+    lead = sum(chunks for number, chunks in origins if number == 0)
+    return Sides(joined, lead, tuple(given[number] for number, _ in origins))
 
 
 def build_union(first: Any, second: Any) -> Any:
     """The distinct values of two arrays, ascending."""
-    return build_unique(sides_of(_flat(first), _flat(second)).joined, Unique())[0]
+    sides = sides_of(_flat(first), _flat(second))
+    return build_unique(sides.joined, Unique(), sides.given)[0]
 
 
 def build_set(first: Any, second: Any, keep: Keep) -> Any:
     """The distinct values of two arrays that are kept, ascending."""
     sides = sides_of(_flat(first), _flat(second))
-    (values,) = sides.distinct(Columns(origins=True)).number(
-        [OfGroups("values", keep)], [sides.joined.dtype], sides.second, counted=True
-    )
-    return values
+    return sides.number([OfGroups("values", keep)], Columns(origins=True))[0]
 
 
 def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
@@ -281,9 +371,7 @@ def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
         raise ValueError("indices in two arrays of unknown chunk sizes: call compute_chunk_sizes() first")
     sides = sides_of(_flat(first), _flat(second))
     outputs = [OfGroups("values", "both"), OfGroups("firsts", "both", 0), OfGroups("firsts", "both", 1)]
-    dtypes = [sides.joined.dtype, np.dtype(np.int64), np.dtype(np.int64)]
-    found = sides.distinct(Columns(origins=True, firsts=True))
-    values, of_first, of_second = found.number(outputs, dtypes, sides.second, counted=True)
+    values, of_first, of_second = sides.number(outputs, Columns(origins=True, firsts=True))
     return values, of_first, of_second - int(length)
 
 

@@ -70,6 +70,7 @@ class Scan:
     offsets: tuple[Offset | None, ...]  # of each chunk; None if it is empty
     keys: int  # of the input
     nans: int  # keys of the last group, if these are NaN
+    groups: int  # of all chunks
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def scan_edges(edges: list[Edge | None], equal_nan: bool) -> Scan:
         for offset, (head, tail) in zip(offsets, ends, strict=True)
     )
     nans = bool(previous is not None and are_nan(previous.last)[0])
-    return Scan(tuple(found), keys, sum(totals[-1].counts) if nans else 0)
+    return Scan(tuple(found), keys, sum(totals[-1].counts) if nans else 0, groups)
 
 
 def _are_equal(last: Any, first: Any, equal_nan: bool) -> bool:
@@ -236,13 +237,20 @@ def number_chunk(arrays: list[Any], scan: Scan, chunk: int, numbering: Numbering
 
 
 def _number(column: dict[str, Any], scan: Scan, chunk: int, numbering: Numbering) -> Numbered:
+    found = number_groups(column, numbering)
+    offset = scan.offsets[chunk] or found.offset
+    for arrays, whole in ((found.counts, "counts"), (found.firsts, "firsts")):
+        heads, tails = getattr(offset.head, whole), getattr(offset.tail, whole)
+        for array, head, tail in zip(arrays, heads, tails, strict=len(found.groups.keys) > 0):
+            array[0], array[-1] = head, tail
+    return replace(found, offset=offset, scan=scan)
+
+
+def number_groups(column: dict[str, Any], numbering: Numbering) -> Numbered:
+    """The tie groups of sorted distinct keys, as if there were no others."""
     groups = ops_for(column["values"]).tie_groups(column["values"], numbering.equal_nan)
-    offset = scan.offsets[chunk] or Offset(False, 0, 0, 0, Totals(), Totals())
     sides, amounts = numbering.sides(column), numbering.amounts(column)
     counts = [groups.sums(amounts * side) for side in sides] if numbering.counted else []
     firsts = [groups.first_where(side, column["firsts"]) for side in sides] if "firsts" in column else []
-    for arrays, whole in ((counts, "counts"), (firsts, "firsts")):
-        heads, tails = getattr(offset.head, whole), getattr(offset.tail, whole)
-        for array, head, tail in zip(arrays, heads, tails, strict=len(groups.keys) > 0):
-            array[0], array[-1] = head, tail
+    offset, scan = Offset(False, 0, 0, 0, Totals(), Totals()), Scan((), 0, 0, 0)
     return Numbered(groups, offset, scan, column.get("chunks"), amounts, counts, firsts)

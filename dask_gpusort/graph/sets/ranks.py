@@ -24,7 +24,7 @@ from ..select.groups import Labels, checked_groups, plan_groups, with_groups
 from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request
-from .distinct import origins, plan_distinct, sorted_distinct, stable_keys
+from .distinct import in_gang, origins, plan_distinct, sorted_distinct, stable_keys
 from .number import Numbered
 
 
@@ -146,12 +146,15 @@ def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:
 def _rank_lane(request: Request, ranking: Ranking, array: Any) -> tuple[Any]:
     """The ranks of a one-dimensional array of several chunks."""
     columns = Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
-    plan_distinct(request, array, columns)
+    plan, dtype = plan_distinct(request, array, columns), ranking.dtype_of(array.dtype)
+    if plan.strategy == "gang":
+        divisor = count_ranked if ranking.pct else None
+        result = RankOf(ranking), dtype, "keys"
+        return in_gang(array, request, plan, [result], counted=True, divisor=divisor)
     found = sorted_distinct(request, array, columns, equal_nan=True)
-    dtype = ranking.dtype_of(array.dtype)
     dtypes = dtype, np.dtype(np.int64), found.columns["chunks"].dtype
     ranks, ranked, chunks = found.number((RankOf(ranking), count_ranked, origins), dtypes, counted=True)
-    result = found.spread_back(ranks, chunks)
+    spread = found.spread_back(ranks, chunks)
     if not ranking.pct:
-        return (result,)
-    return (da.map_blocks(np.true_divide, result, ranked, dtype=dtype, meta=result._meta, chunks=result.chunks),)
+        return (spread,)
+    return (da.map_blocks(np.true_divide, spread, ranked, dtype=dtype, meta=spread._meta, chunks=spread.chunks),)

@@ -160,7 +160,8 @@ class SortRecipe(ArrayRecipe):
     @property
     def _member(self) -> tuple[Any, ...]:
         """What the tasks of the members of a gang are made from."""
-        return self.plan, self._sources, self.finish, self.gang_timeout, self.on_devices
+        members = self._gang.sort_members(self.plan, self._sources, self.finish)
+        return members, self.gang_timeout, self.on_devices
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the finished groups to the chunks of one output array."""
@@ -188,6 +189,7 @@ class SortRecipe(ArrayRecipe):
         return tasks
 
     def _of_members(self, tasks: Tasks, name: str, which: int, extra: int, all_wanted: bool) -> Tasks:
-        members, cuts = self._gang.member_outputs(tasks, self.plan, all_wanted)
+        alone = all_wanted and self.plan.all_have_chunks
+        members, cuts = self._gang.member_outputs(tasks, len(self.plan.sources), alone)
         output_chunks(tasks, name, self.plan, self.plan.groups, members, cuts, which, extra)
         return tasks

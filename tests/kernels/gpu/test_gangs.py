@@ -63,6 +63,30 @@ FUNCTIONS: dict[str, Callable[[Any, Any], list[Any]]] = {
 }
 
 
+DISTINCT: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "unique": lambda x, y: [dask_gpusort.unique(x)],
+    "all of unique": lambda x, y: list(dask_gpusort.unique(x, True, True, True)),
+    "counts and inverse": lambda x, y: list(dask_gpusort.unique(x, return_inverse=True, return_counts=True)),
+    "unequal nan": lambda x, y: list(dask_gpusort.unique(x, return_inverse=True, equal_nan=False)),
+    "nunique": lambda x, y: [dask_gpusort.nunique(x)],
+    "rank": lambda x, y: [dask_gpusort.rank(x)],
+    "share": lambda x, y: [dask_gpusort.rank(x, method="max", nan_policy="omit", pct=True)],
+    "dense": lambda x, y: [dask_gpusort.rank(x, method="dense", nan_policy="omit")],
+    "ordinal": lambda x, y: [dask_gpusort.rank(x, method="ordinal", nan_policy="omit")],
+    "union1d": lambda x, y: [dask_gpusort.union1d(x, y)],
+    "intersect1d": lambda x, y: list(dask_gpusort.intersect1d(x, y, return_indices=True)),
+    "setdiff1d": lambda x, y: [dask_gpusort.setdiff1d(x, x[: y.shape[0]])],
+    "setxor1d": lambda x, y: [dask_gpusort.setxor1d(x, y)],
+}
+
+
+def assert_by_gangs(found: list[Any]) -> None:
+    """Each array is made by a gang."""
+    gang_task = import_module("dask_gpusort.graph.gang.tasks").GangTask
+    for array in found:
+        assert any(isinstance(task, gang_task) for task in dict(dask.optimize(array)[0].dask).values())
+
+
 def check(function: Callable[[Any, Any], list[Any]], hosts: Any, devices: Any) -> None:
     """The gang gives the bits of NumPy chunks."""
     got = fetched(*function(*devices))
@@ -80,6 +104,51 @@ def test_same_bits_as_numpy_chunks(client: Any, function: str, dtype: str) -> No
     assert "gang" in dask_gpusort.explain(devices[0])
     check(FUNCTIONS[function], hosts, devices)
     assert all(client.run(communicators).values())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", DISTINCT)
+def test_distinct_keys_sets_and_ranks(client: Any, function: str, dtype: str) -> None:
+    hosts = sample(dtype, SIZE), np.arange(SIZE)[: SIZE // 3]
+    devices = [held(host, len(host) // 5 + 1) for host in hosts]
+    if function != "setdiff1d":  # a slice of a held array is not held
+        assert_by_gangs(DISTINCT[function](*devices))
+    check(DISTINCT[function], hosts, devices)
+
+
+@pytest.mark.parametrize("keys", DISTRIBUTIONS)
+def test_distinct_keys_of_distributions(client: Any, keys: str) -> None:
+    host = DISTRIBUTIONS[keys](np.random.default_rng(3), 4_000_000)
+    device = held(host, 1_000_000)
+    assert "members find distinct keys" in dask_gpusort.explain_unique(device)
+    assert "members find distinct keys" in dask_gpusort.explain_rank(device)
+    for function in ("all of unique", "rank"):
+        check(DISTINCT[function], (host, host), (device, device))
+
+
+def test_distinct_keys_of_rows_and_of_unknown_sizes(client: Any) -> None:
+    host = sample("f4", 300_000).reshape(300, 1000)
+    device = held(host, (130, 400))
+    for x in (device, forget_sizes(held(host.reshape(-1), 70_000)).persist()):
+        distributed.wait(x, timeout=TIMEOUT)
+        found = dask_gpusort.unique(x, return_inverse=True, return_counts=True)
+        assert_by_gangs(list(found))
+        values, inverse, counts = fetched(*found)
+        for one, other in zip(
+            (values, inverse.ravel(), counts), np.unique(host.ravel(), False, True, True), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("exchange", range(4))
+def test_a_worker_that_is_killed_between_exchanges(exchange: int) -> None:
+    host = sample("i8", SIZE)
+    with used_cluster(2, "ucx") as client, dask.config.set({"gpusort.exchange": "gang"}):
+        ranks = dask_gpusort.rank(on_gpus(host, SIZE // 4 + 1))
+        client.run(kill_at_exchange, exchange, workers=[gangs.addresses(client)[0]])
+        (got,) = fetched(ranks)
+    with dask.config.set(scheduler="threads"):
+        np.testing.assert_array_equal(got, dask_gpusort.rank(da.from_array(host, chunks=-1)).compute())
 
 
 def test_members_with_a_gpu_each_use_nccl_and_keep_it(client: Any) -> None:
@@ -280,6 +349,20 @@ def kill_at(module: str, name: str, nccl: bool = False) -> None:
     owner = import_module(module)
     owner = owner.NcclCommunicator if nccl else owner
     setattr(owner, name, lambda *args, **options: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def kill_at_exchange(number: int) -> None:
+    """On a worker: be killed when a member exchanges for the time of a number, from 0."""
+    owner, calls = import_module("dask_gpusort.chunk.cupy_nccl").NcclCommunicator, []
+    original = owner.exchange
+
+    def exchange(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) > number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **options)
+
+    owner.exchange = exchange
 
 
 def fail_at(module: str, name: str) -> None:

@@ -1,0 +1,335 @@
+r"""Distinct keys in a gang: results for each of them, or for each key of the input (see `graph.sets` for other tasks).
+
+::
+
+    chunks of member r
+          |
+    distinct keys of each part, sorted      a part: neighbouring chunks, or all chunks of one array
+          |
+    samples to all, and those of all back   splitters: keys that divide all distinct keys into equal parts
+          |
+    1. how many keys each member sends to each
+    2. distinct keys, with their counts and first positions, to the member of their range
+          |
+    tie groups                              all equal keys are on one member: values, counts, first positions
+          |
+    3. how many groups and keys each member has, to all
+    4. the number, or the rank, of each key, back to the member from which it came
+          |
+    results of the member's chunks          by the inverse of each part
+
+A gang whose results are those of tie groups ends with the second exchange, one that counts all groups with the third.
+Pieces of equal keys are merged in the order of their parts, so the first of them is the first one in the input.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+from tlz import concat
+
+from ...chunk import complete, library_of, numpy_ops, ops_for
+from ...chunk.distinct import Columns, find_distinct
+from ...chunk.labels import on_host
+from ...chunk.run import Run
+from ...chunk.tie_groups import are_nan
+from ...config import setting
+from ...order import Order
+from ...plan import Runs, Size
+from ...plan.sets import origin_dtype
+from ...table import RankSummary
+from .. import serialization
+from ..collection import Output, new_arrays
+from ..input_checks import changed_source, checked_shape
+from ..sets.local import spread
+from ..sets.number import Numbered, Numbering, Offset, Scan, Totals, number_groups
+from ..sort.scan import fingerprint
+from .communicator import Shards
+from .coordinator import DIGEST_BYTES
+from .member import Start
+from .tasks import GangRecipe
+
+#: Samples of each part. A member's share differs by one in so many parts of all keys.
+SAMPLES = 512
+#: Kinds of dtypes whose equal keys have equal bits, so that each may stand for the others.
+SAME_BITS_KINDS = "biumMSU"
+
+
+class Result(NamedTuple):
+    """An output array of a gang of distinct keys."""
+
+    make: Callable[[Numbered], Any]  # a function that can be pickled
+    dtype: np.dtype[Any]
+    #: Whether it has an element for each tie group, for each key of the input, or is one number, of any member.
+    of: str = "groups"
+
+
+@dataclass(frozen=True)
+class DistinctJob:
+    """Find the distinct keys of a member's chunks."""
+
+    order: Order  # ascending and stable
+    columns: Columns
+    numbering: Numbering  # how tie groups are made of sorted distinct keys
+    shapes: tuple[tuple[Size, ...], ...]  # of all chunks, in C order
+    parts: tuple[Runs, ...]  # of each member: the chunks of each part
+    results: tuple[Result, ...]
+    divisor: Callable[[Numbered], Any] | None = None  # makes what the results of keys are divided by
+
+    def __call__(self, arrays: list[Any], rank: int) -> DistinctWork:
+        serialization.register()
+        ops, blocks = ops_for(arrays[0]), {}
+        for number, block in zip(concat(self.parts[rank]), arrays, strict=True):
+            blocks[number] = checked_shape(block, number, self.order.dtype, self.shapes[number])
+        with ops.exclusive():
+            parts = [self._find([blocks[number] for number in part]) for part in self.parts[rank]]
+        return DistinctWork(self, rank, parts)
+
+    def _find(self, blocks: Sequence[Any]) -> Part:
+        ops = ops_for(blocks[0])
+        flat = [block.reshape(-1) for block in blocks]
+        keys = flat[0] if len(flat) == 1 else ops.concatenate(flat)
+        found = find_distinct(keys, self.order, self.columns, self.numbering.equal_nan)
+        run = Run(ops.encode(found.values, self.order), tuple(getattr(found, name) for name in self.sent))
+        summary = ops.summarize_run(run, None, self.order, samples=SAMPLES)
+        return Part(run, summary, [block.shape for block in blocks], found.inverse, found.repeats)
+
+    @property
+    def sent(self) -> list[str]:
+        """Names of the columns that travel with distinct keys."""
+        return [name for name in ("counts", "firsts") if getattr(self.columns, name)]
+
+    @property
+    def of_keys(self) -> Result | None:
+        """The only result that has an element for each key of the input."""
+        return next((result for result in self.results if result.of == "keys"), None)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Hold what is known of the chunks of one part."""
+
+    run: Run  # the sorted distinct keys, in transit, with the columns that travel
+    summary: RankSummary
+    shapes: list[tuple[int, ...]]  # of the chunks
+    inverse: Any  # flat; None if it is not wanted
+    repeats: Any
+
+    @property
+    def sizes(self) -> list[int]:
+        """Keys in each chunk."""
+        return list(map(math.prod, self.shapes))
+
+
+class DistinctWork:
+    """Work on the distinct keys of a member's chunks (see `member.Work`)."""
+
+    arrays: tuple[Any, ...]
+    joined = None
+
+    def __init__(self, job: DistinctJob, rank: int, parts: list[Part]):
+        self.job, self.rank, self.parts = job, rank, parts
+        self.on_devices = library_of(parts[0].run.keys) == "cupy"
+        self.ops = ops_for(parts[0].run.keys)
+
+    @property
+    def summaries(self) -> list[tuple[RankSummary, list[int]]]:
+        """The samples of each part, and the sizes of its chunks."""
+        return [(part.summary, part.sizes) for part in self.parts]
+
+    def digest(self) -> bytes:
+        """Checksum of the summaries."""
+        known = [(fingerprint(part.summary), part.sizes) for part in self.parts]
+        return zlib.crc32(repr(known).encode()).to_bytes(DIGEST_BYTES)
+
+    def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
+        """All exchanges of one attempt, as many as the results need."""
+        job, ops, members = self.job, self.ops, range(len(self.job.parts))
+        for rank in start.changed:
+            raise changed_source(f"the chunks of member {rank} are not what they were when they were exchanged")
+        cuts = self._cut([summary for one in start.summaries for summary, _ in one])
+        lengths = np.diff(cuts, axis=1)  # of each part for each member
+        own = [Run(ops.from_host(lengths[:, member].copy())) for member in members]
+        counted = yield Shards(own, [len(parts) for parts in job.parts])
+        arriving = [on_host(run.keys).tolist() for run in counted]
+        sent = [
+            _joined([part.run[low:high] for part, (low, high) in zip(self.parts, cuts[:, m : m + 2], strict=True)])
+            for m in members
+        ]
+        self.received = yield Shards(sent, [sum(each) for each in arriving])
+        self.arriving = arriving
+        self.starts = _starts_of_parts(job.parts, start.summaries)
+        if all(result.of == "groups" for result in job.results):
+            return
+        numbered, positions = self._merge()
+        header = Run(ops.from_host(_header(numbered)))
+        headers = yield Shards([header for _ in members], [len(header) for _ in members])
+        self.numbered = _placed(numbered, np.array([on_host(run.keys) for run in headers]), self.rank)
+        if job.of_keys is not None:
+            with ops.exclusive():
+                back = Run(ops.scatter(job.of_keys.make(self.numbered), positions))
+            ends = list(accumulate(map(sum, arriving), initial=0))
+            own = [back[low:high] for low, high in pairwise(ends)]
+            known = yield Shards(own, lengths.sum(axis=0).tolist())
+            self.known = [run.keys for run in known]
+            self.lengths = lengths
+
+    def _cut(self, summaries: Sequence[RankSummary]) -> np.ndarray:
+        """Where the keys of each member begin in each part: shape (parts, members + 1)."""
+        members, order = len(self.job.parts), self.job.order
+        cuts = np.zeros((len(self.parts), members + 1), np.int64)
+        splitters = find_splitters(summaries, members, order)
+        for row, part in zip(cuts, self.parts, strict=True):
+            if len(splitters) and len(part.run):
+                row[1:-1] = self.ops.sorted_keys(part.run, order).search(splitters, "left")
+            row[-1] = len(part.run)
+        return cuts
+
+    def _merge(self) -> tuple[Numbered, Any]:
+        """The tie groups of the keys that have arrived, and their positions as they arrived."""
+        job, pieces, start = self.job, {}, 0
+        for shard, parts, lengths in zip(self.received, job.parts, self.arriving, strict=True):
+            for part, (low, high) in zip(parts, pairwise(accumulate(lengths, initial=0)), strict=True):
+                pieces[part[0]] = self._piece(shard[low:high], part[0], start + low)
+            start += len(shard)
+        # The merge may write to its pieces, unless it copies them to join those of several shards.
+        alone = sum(len(shard) > 0 for shard in self.received) == 1
+        filled = [pieces[first] for first in sorted(pieces) if len(pieces[first])] or [pieces[min(pieces)]]
+        with self.ops.exclusive():
+            merged = self.ops.merge([piece.copy() for piece in filled] if alone else filled, job.order)
+            column = dict(zip(self.columns, merged.values, strict=True))
+            positions = column.pop("positions", None)
+            column["values"] = self.ops.decode(merged.keys, job.order)
+            return number_groups(column, job.numbering), positions
+
+    def _piece(self, piece: Run, first: int, start: int) -> Run:
+        """A piece of a part that begins with some chunk, with the columns that are known where it arrives."""
+        job, columns = self.job, dict(zip(self.job.sent, piece.values, strict=True))
+        if "firsts" in columns:
+            columns["firsts"] = columns["firsts"] + self.starts[first]
+        if job.numbering.second is not None:
+            columns["chunks"] = np.full_like(piece.keys, first, dtype=origin_dtype(len(job.shapes)))
+        if job.of_keys is not None:
+            columns["positions"] = np.arange(len(piece), dtype=np.int64, like=piece.keys) + start
+        self.columns = list(columns)
+        return Run(piece.keys, tuple(columns.values()))
+
+    def finish(self) -> None:
+        """Make the results."""
+        job = self.job
+        if job.of_keys is None:
+            del self.parts
+        if all(result.of == "groups" for result in job.results):
+            self.numbered, _ = self._merge()
+        self.received = []
+        with self.ops.exclusive():
+            made = [self._spread() if result.of == "keys" else result.make(self.numbered) for result in job.results]
+        del self.numbered
+        complete(made[0][0] if job.results[0].of == "keys" else made[0])
+        self.arrays = tuple(made)
+
+    def _spread(self) -> list[Any]:
+        """The results of each chunk's keys, from those of the distinct keys of its part."""
+        found: list[Any] = []
+        ends = np.cumsum(self.lengths, axis=0)
+        for part, lows, highs in zip(self.parts, ends - self.lengths, ends, strict=True):
+            known = [one[low:high] for one, low, high in zip(self.known, lows, highs, strict=True)]
+            keys = spread(self.ops.concatenate(known), part.inverse, part.repeats)
+            if self.job.divisor is not None:
+                keys = keys / self.job.divisor(self.numbered)
+            bounds = pairwise(accumulate(part.sizes, initial=0))
+            found += [keys[low:high].reshape(shape) for (low, high), shape in zip(bounds, part.shapes, strict=True)]
+        return found
+
+
+def _joined(runs: list[Run]) -> Run:
+    return runs[0] if len(runs) == 1 else Run.concat(runs)
+
+
+def find_splitters(summaries: Sequence[RankSummary], members: int, order: Order) -> np.ndarray:
+    """Keys in transit, shape (members - 1,), that divide sampled keys into equal parts; none if all of them are NaN.
+
+    No splitter is NaN, so that all NaN, which differ in their order but may be one group, are on one member.
+    """
+    keys = numpy_ops.concatenate([summary.keys for summary in summaries])
+    weights = np.concatenate([np.full(len(one.keys), one.size / max(len(one.keys), 1)) for one in summaries])
+    kept = ~are_nan(numpy_ops.decode(keys.copy(), order))
+    keys, weights = keys[kept], weights[kept]
+    if not len(keys):
+        return keys
+    sorts = numpy_ops.key_order(order).argsort(keys)
+    before = np.cumsum(weights[sorts])
+    wanted = before[-1] * np.arange(1, members) / members
+    splitters: np.ndarray = keys[sorts][np.searchsorted(before, wanted)]
+    return splitters
+
+
+def _starts_of_parts(parts: Sequence[Runs], summaries: Sequence[Any]) -> dict[int, int]:
+    """The position of the first key of each part, by its first chunk, if its chunks are neighbours."""
+    numbers, sizes = concat(concat(parts)), concat(sizes for one in summaries for _, sizes in one)
+    size_of = dict(zip(numbers, sizes, strict=True))
+    return dict(enumerate(accumulate((size_of[number] for number in range(len(size_of))), initial=0)))
+
+
+def _header(numbered: Numbered) -> np.ndarray:
+    """What the others must know of a member's tie groups: how many there are, their keys, and how many are NaN."""
+    amounts = numbered.amounts
+    nans = amounts[numbered.nans].sum()
+    return np.array([numbered.groups.count, int(amounts.sum()), int(nans)])
+
+
+def _placed(numbered: Numbered, headers: np.ndarray, rank: int) -> Numbered:
+    """Put a member's tie groups behind those of earlier members."""
+    (number, before, _), totals = headers[:rank].sum(axis=0).tolist(), headers.sum(axis=0).tolist()
+    offset = Offset(False, number, before, before, Totals(), Totals())
+    groups, keys, nans = totals
+    return replace(numbered, offset=offset, scan=Scan((), keys, nans, groups))
+
+
+def distinct_in_gang(
+    array: Any,
+    order: Order,
+    sources: Runs,
+    columns: Columns,
+    numbering: Numbering,
+    results: Sequence[Result],
+    divisor: Callable[[Numbered], Any] | None = None,
+) -> tuple[Any, ...]:
+    """Make the results of the distinct keys of an array by a gang, whose members have some chunks each."""
+    ordered = columns.firsts or columns.repeats or order.dtype.kind not in SAME_BITS_KINDS
+    parts = tuple(parts_of(numbers, numbering.second, ordered) for numbers in sources)
+    shapes = tuple(product(*array.chunks))
+    recipe = GangRecipe(
+        DistinctJob(order, columns, numbering, shapes, parts, tuple(results), divisor),
+        (array.name,),
+        array.numblocks,
+        sources,
+        divided=tuple(result.of == "keys" for result in results),
+        timeout=setting("gang_timeout"),
+        on_devices=library_of(array._meta) == "cupy",
+    )
+    chunks = {"groups": ((math.nan,) * len(sources),), "keys": array.chunks, "all": ()}
+    outputs = [
+        Output(np.empty_like(array._meta, shape=(0,) * len(chunks[of]), dtype=dtype), chunks[of])
+        for _, dtype, of in results
+    ]
+    return new_arrays(recipe, [array], outputs, "unique")
+
+
+def parts_of(chunks: Sequence[int], second: int | None, ordered: bool) -> Runs:
+    """The parts of a member's chunks: of both sides, and if the order of equal keys matters, of neighbours."""
+    parts: list[list[int]] = []
+    for chunk in chunks:
+        last = parts[-1][-1] if parts else None
+        sides = second is not None and last is not None and last < second <= chunk
+        if last is None or sides or (ordered and chunk > last + 1):
+            parts.append([chunk])
+        else:
+            parts[-1].append(chunk)
+    return tuple(map(tuple, parts))

@@ -1,0 +1,368 @@
+"""Distinct values, sets and ranks by gangs: on worker processes, and what becomes of them if workers are lost."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+
+import dask_gpusort
+from dask_gpusort.chunk.distinct import Columns
+from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
+from dask_gpusort.graph.sets.distinct import OfGroups
+from dask_gpusort.graph.sets.number import Numbering
+from dask_gpusort.order import Order
+from dask_gpusort.plan import InputChunks, Workers
+from dask_gpusort.plan.sets import gang_of_distinct
+
+distributed = pytest.importorskip("distributed")
+
+gangs = pytest.importorskip("support.gangs")
+distinct = pytest.importorskip("dask_gpusort.graph.gang.distinct")
+communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
+member = pytest.importorskip("dask_gpusort.graph.gang.member")
+scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
+tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
+
+IN_GANG = {"scheduler": "distributed", "gpusort.exchange": "gang"}
+#: Dtypes of which gangs find distinct keys.
+DTYPES = [dtype for dtype in ours.EVERY if np.dtype(dtype).kind not in "OV"]
+SETS = ("union1d", "intersect1d", "setdiff1d", "setxor1d")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with gangs.cluster(3) as client:
+        scheduler_plugin.install(client)
+        yield client
+
+
+@pytest.fixture
+def client(cluster):
+    cluster.wait_for_workers(3, timeout=60)
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        yield cluster
+    gangs.check_nothing_is_left(cluster)
+
+
+def placed(array, chunks, workers, unknown=False):
+    """An array of which workers hold the chunks, or of which none does."""
+    x = ours.dask_array(array, chunks, unknown=unknown)
+    if not workers:
+        return x
+    addresses = gangs.addresses(distributed.Client.current())
+    chosen = {"workers": lambda key: [addresses[workers[sum(key[1:]) % len(workers)]]], "allow_other_workers": True}
+    with dask.annotate(**chosen):
+        x = x.map_blocks(np.copy, meta=x._meta)
+    x = x.persist(optimize_graph=False)
+    distributed.wait(x)
+    return x
+
+
+def found_by_gangs(*arrays):
+    """Compute arrays, each of which a gang makes."""
+    for array in arrays:
+        graph = dict(dask.optimize(array)[0].dask)
+        assert any(isinstance(task, tasks.GangTask) for task in graph.values())
+    return dask.compute(*arrays)
+
+
+def of_tasks(function, *arrays, **options):
+    """What other tasks make of the same chunks, on one thread."""
+    with dask.config.set({"scheduler": "synchronous", "gpusort.exchange": "auto"}):
+        found = function(*arrays, **options)
+        return dask.compute(*(found if isinstance(found, tuple) else (found,)))
+
+
+def check(function, hosts, chunks, workers, unknown=False, **options):
+    """A gang gives the bits that other tasks give."""
+    wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
+    found = function(*(placed(*pair, workers, unknown) for pair in zip(hosts, chunks, strict=True)), **options)
+    got = found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
+    for one, other in zip(got, wanted, strict=True):
+        oracle.assert_same_bits(np.asarray(one), np.asarray(other))
+    return got
+
+
+@st.composite
+def inputs(draw, count=1, dtypes=DTYPES):
+    """Arrays in at least two chunks each, and where these are."""
+    hosts = [draw(ours.arrays(dtypes, st.integers(2, 60))) for _ in range(count)]
+    chunks = []
+    for host in hosts:
+        sizes = draw(ours.chunk_sizes(len(host)))
+        chunks.append((sizes if len(sizes) > 1 else (*sizes, 0),))
+    return hosts, chunks, draw(st.just([]) | st.lists(st.integers(0, 2), min_size=1, max_size=5))
+
+
+@given(inputs(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_unique(cluster, drawn, unknown, index, inverse, counts, equal_nan):
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        hosts, chunks, workers = drawn
+        options = {"return_index": index, "return_inverse": inverse, "return_counts": counts, "equal_nan": equal_nan}
+        check(dask_gpusort.unique, hosts, chunks, workers, unknown, **options)
+        check(dask_gpusort.nunique, hosts, chunks, workers, unknown, equal_nan=equal_nan)
+
+
+@settings(settings.get_profile("few"))
+@given(inputs(2), st.sampled_from(SETS))
+def test_sets(cluster, drawn, name):
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        try:
+            np.concatenate(drawn[0])
+        except (TypeError, UnicodeDecodeError):
+            return
+        if name == "setdiff1d" and drawn[0][0].dtype != np.concatenate(drawn[0]).dtype:
+            return
+        check(getattr(dask_gpusort, name), *drawn)
+        if name == "intersect1d":
+            check(dask_gpusort.intersect1d, *drawn, return_indices=True)
+
+
+RANKED = [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biufmM"]
+
+
+@given(inputs(dtypes=RANKED), st.sampled_from(METHODS), st.sampled_from(NAN_POLICIES), st.booleans(), st.booleans())
+def test_ranks(cluster, drawn, method, nan_policy, pct, unknown):
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        hosts, chunks, workers = drawn
+        options = {"method": method, "nan_policy": nan_policy, "pct": pct}
+        if nan_policy == "raise" and hosts[0].dtype.kind in "fmM" and (hosts[0] != hosts[0]).any():
+            with pytest.raises(ValueError, match="contains nan"):
+                dask_gpusort.rank(placed(hosts[0], chunks[0], workers), **options).compute()
+            return
+        check(dask_gpusort.rank, hosts, chunks, workers, unknown, **options)
+
+
+def test_an_array_of_several_dimensions(client):
+    host = ours.make("f4", 600, "small").reshape(20, 30)
+    check(dask_gpusort.unique, [host], [((7, 13), (10, 20))], [0, 1, 2, 1], return_inverse=True, return_counts=True)
+    check(dask_gpusort.unique, [host], [((7, 13), (10, 20))], [], return_index=True)
+
+
+def test_members_that_are_the_chunks_of_the_only_output(client):
+    x = placed(ours.make("i8", 3000, "zipf"), ((1000,) * 3,), [0, 1, 2])
+    for found in (dask_gpusort.unique(x), dask_gpusort.rank(x)):
+        assert len([key for key in dict(dask.optimize(found)[0].dask) if key[0] != x.name]) == 3
+        # The scheduler knows this chunk as one of another gang when all are computed.
+        part = found.blocks[1].persist()
+        parts = [found.blocks[number].compute() for number in range(3)]
+        oracle.assert_same_bits(found.compute(), np.concatenate(parts))
+        oracle.assert_same_bits(part.compute(), parts[1])
+
+
+@pytest.mark.parametrize("keys", ["distinct", "few", "skewed"])
+def test_distinct_keys_are_spread_evenly(client, keys):
+    rng = np.random.default_rng(0)
+    host = {"distinct": rng.permutation(30_000), "few": rng.integers(0, 900, 30_000), "skewed": rng.zipf(1.1, 30_000)}
+    values = dask_gpusort.unique(placed(host[keys], ((6000,) * 5,), [0, 1, 2]))
+    values.compute_chunk_sizes()
+    assert max(values.chunks[0]) < 1.2 * values.size / 3
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c16", "M8[s]"])
+def test_all_nan_are_one_group_on_one_member(client, dtype):
+    host = ours.make(dtype, 300, "special")
+    host[::2] = np.array("NaT" if dtype == "M8[s]" else np.nan, dtype)
+    got = check(dask_gpusort.unique, [host], [((50,) * 6,)], [0, 1, 2, 2, 1], return_counts=True)
+    assert np.isnat(got[0]).sum() == 1 if dtype == "M8[s]" else np.isnan(got[0]).sum() == 1
+    all_nan = np.full_like(host, host[0])
+    check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], return_inverse=True, return_index=True)
+    check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], equal_nan=False)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_nan_that_are_sorted_apart_are_one_group(client, dtype):
+    host = np.repeat(np.array([complex(1, np.nan), complex(np.nan, 1), complex(np.nan, np.nan)], dtype), 10)
+    values, counts = check(dask_gpusort.unique, [host], [((10,) * 3,)], [0, 1, 2], return_counts=True)
+    assert (len(values), counts.tolist()) == (1, [30])
+
+
+# The plan.
+
+
+def test_without_a_cluster_a_gang_is_refused():
+    with dask.config.set({"scheduler": "threads", "gpusort.exchange": "gang"}):
+        assert dask_gpusort.unique(da.zeros(10, chunks=-1)).compute().tolist() == [0]
+        for function in (dask_gpusort.unique, dask_gpusort.nunique, dask_gpusort.rank):
+            with pytest.raises(ValueError, match="needs a distributed Client.*exchange='auto'"):
+                function(da.zeros(10, chunks=5))
+
+
+def test_explain_says_that_a_gang_finds_them(client):
+    x = da.zeros(300, chunks=50)
+    assert "gang: 3 members find distinct keys" in dask_gpusort.explain_unique(x)
+    assert "3 members find distinct keys" in dask_gpusort.explain_rank(x)
+    assert "8 bytes for each go back" in dask_gpusort.explain_rank(x)
+    for others in (x.astype(object), x.rechunk(-1)):
+        assert "find distinct keys, exchange" not in dask_gpusort.explain_unique(others)
+    with dask.config.set({"gpusort.exchange": "auto"}):
+        assert "gang" not in dask_gpusort.explain_unique(x)
+
+
+@pytest.mark.parametrize(
+    ("memory", "columns", "dtype", "equal_nan", "members"),
+    [
+        (None, Columns(), "f8", True, 2),
+        (4000 * 5, Columns(), "f8", True, 2),
+        (4000 * 5 - 1, Columns(), "f8", True, 0),
+        (4000 * 5, Columns(), "f8", False, 0),
+        (8000 * 5, Columns(), "f8", False, 2),
+        (4000 * 5, Columns(), "i8", False, 2),
+        (10_000 * 5, Columns(inverse=True), "f8", True, 2),
+        (10_000 * 5 - 1, Columns(inverse=True), "f8", True, 0),
+        (12_000 * 5 - 1, Columns(counts=True, firsts=True), "f8", True, 0),
+        (None, Columns(), "O", True, 0),
+    ],
+)
+def test_a_gang_needs_memory_for_shares_of_all(memory, columns, dtype, equal_nan, members):
+    order, workers = Order(np.dtype(dtype), stable=True), Workers(2, memory, devices=True)
+    held = InputChunks([250] * 4, workers=["a", "b", "b", "a"])
+    found = gang_of_distinct(order, held, workers, "auto", columns, equal_nan)
+    assert found == (((0, 3), (1, 2)) if members else ())
+    for other in (InputChunks([250] * 4), InputChunks([250] * 4, workers=["a", "b", "b", None])):
+        assert gang_of_distinct(order, other, workers, "auto", columns, equal_nan) == ()
+    assert gang_of_distinct(order, held, workers, "device", columns, equal_nan) == ()
+
+
+# Workers that are lost, and errors: a rank needs four exchanges.
+
+ARRAY = ours.make("f8", 3000, "zipf")
+RANKS = of_tasks(dask_gpusort.rank, da.from_array(ARRAY, chunks=1000))[0]
+SECONDS = 30
+
+
+@contextmanager
+def rank_held_at(monkeypatch, number):
+    """A client, the future of ranks whose member 1 waits before an exchange of a number, and what lets it go on."""
+    held, go_on = threading.Event(), threading.Event()
+    exchange, finish = communicator.WorkerComms.exchange, distinct.DistinctWork.finish
+
+    def hold(rank, at):
+        if (rank, at) == (1, number) and not go_on.is_set():
+            held.set()
+            assert go_on.wait(SECONDS)
+
+    def exchange_held(self, shards):
+        hold(self.rank, self._exchanges)
+        return exchange(self, shards)
+
+    def finish_held(self):
+        hold(self.rank, 4)
+        finish(self)
+
+    monkeypatch.setattr(communicator, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(communicator.WorkerComms, "exchange", exchange_held)
+    monkeypatch.setattr(distinct.DistinctWork, "finish", finish_held)
+    with gangs.cluster(3, processes=False) as client, client.as_current(), dask.config.set(IN_GANG):
+        future = client.compute(dask_gpusort.rank(placed(ARRAY, ((1000,) * 3,), [0, 1, 2])))
+        assert held.wait(SECONDS)
+        try:
+            yield client, future, go_on
+        finally:
+            go_on.set()
+        del future
+        gangs.check_nothing_is_left(client)
+
+
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("event", ["killed", "raises"])
+def test_an_event_before_each_exchange_and_behind_the_last_one(monkeypatch, number, event):
+    with rank_held_at(monkeypatch, number) as (client, future, go_on):
+        if event == "killed":
+            address = gangs.members(client)[1][1]
+
+            async def lose(dask_scheduler):
+                await dask_scheduler.remove_worker(address, stimulus_id="test")
+
+            client.run_on_scheduler(lose)
+        elif number in (1, 3):
+            monkeypatch.setattr(communicator.WorkerComms, "_fetch", fails_once(communicator.WorkerComms._fetch))
+        else:
+            # Member 1 alone: the others wait for its part of the third exchange, or have finished.
+            name = "_merge" if number == 0 else "_spread"
+            monkeypatch.setattr(distinct.DistinctWork, name, fails_of_one(getattr(distinct.DistinctWork, name)))
+        go_on.set()
+        if event == "killed" or number in (1, 3):
+            oracle.assert_same_bits(future.result(timeout=SECONDS), RANKS)
+        else:
+            with pytest.raises(ZeroDivisionError, match="^mine$"):
+                future.result(timeout=SECONDS)
+        future.release()
+
+
+def fails_of_one(original):
+    def method(self):
+        if self.rank == 1:
+            raise ZeroDivisionError("mine")
+        return original(self)
+
+    return method
+
+
+def fails_once(original):
+    failures = [OSError("no route to host")]
+
+    async def fetch(self, rank):
+        if failures and self.rank == 1:
+            raise failures.pop()
+        return await original(self, rank)
+
+    return fetch
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_worker_process_is_killed_between_exchanges(client, tmp_path, rank, number):
+    gate = gangs.Gate(tmp_path)
+
+    def waits(original):
+        def exchange(self, shards):
+            if self.rank == 0 and self._exchanges == number:
+                gate.arrive("exchange")
+            return original(self, shards)
+
+        return exchange
+
+    with gangs.patched_exchange(client, waits):
+        future = client.compute(dask_gpusort.rank(da.from_array(ARRAY, chunks=500)))
+        gangs.until(lambda: gate.arrived("exchange"), "an exchange")
+        gangs.kill(client, gangs.members(client)[rank][1])
+        gate.open()
+        oracle.assert_same_bits(gangs.result_of(future), RANKS)
+
+
+def work_of(keys):
+    """The work of a member with one chunk, beside another one."""
+    order, numbering = Order(keys.dtype, stable=True), Numbering((), (), 2, True, ())
+    shapes, results = ((len(keys),), (0,)), (distinct.Result(OfGroups("values"), keys.dtype),)
+    return distinct.DistinctJob(order, Columns(), numbering, shapes, (((0,),), ((1,),)), results)([keys], 0)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "U4", ours.LONG_STRINGS[0]])
+def test_a_member_that_is_computed_again_has_changed_if_its_keys_have(dtype):
+    keys = ours.make(dtype, 100, "small")
+    work = work_of(keys)
+    assert work.digest() == work_of(keys.copy()).digest() != work_of(keys[1:]).digest()
+    assert work_of(ours.make("i8", 100, "bits")).digest() != work_of(ours.make("i8", 100, "bits", 1)).digest()
+    start = member.Start([work.summaries] * 2, [1])
+    with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
+        next(work.exchanges(start))
+
+
+@given(st.lists(st.integers(0, 200), max_size=60, unique=True), st.none() | st.integers(0, 200), st.booleans())
+def test_parts_are_neighbours_of_one_side_where_order_matters(chunks, second, ordered):
+    parts = distinct.parts_of(sorted(chunks), second, ordered)
+    assert [chunk for part in parts for chunk in part] == sorted(chunks)
+    for part in parts:
+        assert second is None or part[-1] < second or part[0] >= second
+        assert not ordered or part[-1] - part[0] == len(part) - 1
+    assert ordered or len(parts) <= (1 if second is None else 2)
