@@ -86,9 +86,11 @@ class Runtime:
 
     def holders(self, *arrays: Any) -> list[str | None]:
         """The worker of a cluster that holds each chunk of some arrays, in C order; empty if none holds any."""
-        if self.client is None or self.client.asynchronous or sum(array.npartitions for array in arrays) < 2:
+        if self.client is None or self.client.asynchronous:
             return []
         keys = [(array.name, *index) for array in arrays for index in np.ndindex(array.numblocks)]
+        if len(keys) < 2:
+            return []
         held = self.client.sync(self.client.scheduler.who_has, keys=keys)
         workers = [next(iter(held.get(key) or ()), None) for key in keys]
         return workers if any(workers) else []

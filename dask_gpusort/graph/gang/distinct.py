@@ -49,6 +49,7 @@ from ..collection import Output, new_arrays
 from ..input_checks import changed_source, checked_shape
 from ..sets.local import spread
 from ..sets.number import Numbered, Numbering, Offset, Scan, Totals, number_groups
+from ..sort.finish import cut_part
 from ..sort.scan import fingerprint
 from .communicator import Shards
 from .coordinator import DIGEST_BYTES
@@ -237,14 +238,15 @@ class DistinctWork:
     def _spread(self) -> list[Any]:
         """The results of each chunk's keys, from those of the distinct keys of its part."""
         found: list[Any] = []
-        ends = np.cumsum(self.lengths, axis=0)
-        for part, lows, highs in zip(self.parts, ends - self.lengths, ends, strict=True):
+        stops = np.cumsum(self.lengths, axis=0)
+        for part, lows, highs in zip(self.parts, stops - self.lengths, stops, strict=True):
             known = [one[low:high] for one, low, high in zip(self.known, lows, highs, strict=True)]
             keys = spread(self.ops.concatenate(known), part.inverse, part.repeats)
             if self.job.divisor is not None:
                 keys = keys / self.job.divisor(self.numbered)
             bounds = pairwise(accumulate(part.sizes, initial=0))
-            found += [keys[low:high].reshape(shape) for (low, high), shape in zip(bounds, part.shapes, strict=True)]
+            chunks = zip(bounds, part.shapes, strict=True)
+            found += [cut_part(keys, slice(*ends)).reshape(shape) for ends, shape in chunks]
         return found
 
 
