@@ -12,8 +12,8 @@ from ..order import Order
 from . import tie_groups as of_groups
 from .tie_groups import RankMethod, TieGroups
 
-#: Keys of the longest rows whose ranks are written at random positions: some of them fit a level-2 cache.
-_CACHED_ROW = 1 << 20
+#: Keys of the longest rows whose ranks are written at random positions: ranks of some rows fit a level-2 cache.
+_CACHED_ROW = 1 << 16
 #: Positions that have 32 bits.
 MOST_POSITIONS = 1 << 32
 

@@ -311,7 +311,7 @@ def _by_groups(lane: Any, labels: Labels, statistic: Statistic | Reducer, dtype:
     chunks = np.add.reduceat(sizes, firsts) if len(sizes) else np.zeros(1, np.int64)
     total, rest = int(chunks.sum()), len(keys) - int(chunks.sum())
     codes = _looked_up(codes, np.arange(len(sizes) + 1)) if rest else codes
-    (moved,) = build_moved([_beside(codes, keys)], [False], [keys], ((*chunks.tolist(), *[rest][: bool(rest)]),))
+    (moved,) = build_moved([_in_library_of(codes, keys)], [False], [keys], ((*chunks.tolist(), *[rest][: bool(rest)]),))
     groups = blockwise(
         make_sorted_groups,
         (0,),
@@ -336,7 +336,7 @@ def look_up(codes: Any, table: np.ndarray) -> Any:
     return table.take(codes, mode="wrap")
 
 
-def _beside(codes: Any, keys: Any) -> Any:
+def _in_library_of(codes: Any, keys: Any) -> Any:
     """Codes where the keys are."""
     if library_of(codes._meta) == library_of(keys._meta):
         return codes
@@ -350,7 +350,7 @@ def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: 
     count = labels.group_count
     if count is not None:
         codes = _looked_up(codes, np.arange(count + 1))
-    codes = _beside(codes, keys)
+    codes = _in_library_of(codes, keys)
     moved = build_moved([keys, codes], [False, False], [keys, codes], None)
     recipe = GroupPicks(tuple(array.name for array in moved), len(keys.chunks[0]), count, statistic, dtype)
     chunks = (math.nan,) * len(keys.chunks[0]) if count is None else (count,)
