@@ -314,7 +314,7 @@ def build_nunique(array: Any, equal_nan: bool) -> Any:
 
 def count_groups(numbered: Numbered) -> Any:
     """The number of tie groups of all chunks, of no dimension."""
-    return np.asarray(numbered.scan.groups, dtype=np.int64, like=numbered.groups.bounds)[()]
+    return np.asarray(numbered.scan.groups, dtype=np.int64, like=numbered.amounts)[()]
 
 
 def count_values(block: Any) -> Any:
