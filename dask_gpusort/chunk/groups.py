@@ -25,7 +25,8 @@ _GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 29}
 class Groups:
     """Hold the positions along an axis that belong to each group."""
 
-    positions: np.ndarray | None  # of group g from ``starts[g]`` to ``starts[g + 1]``; None if these are the positions
+    #: Those of group g are from ``starts[g]`` to ``starts[g + 1]``. None: the groups follow each other along the axis.
+    positions: np.ndarray | None
     starts: np.ndarray
     length: int  # of the axis
 
@@ -46,7 +47,7 @@ class Groups:
 
     @classmethod
     def of_sizes(cls, sizes: np.ndarray) -> Groups:
-        """Give the groups of an axis along which they are one behind the other, each of a size."""
+        """Give groups that follow each other along an axis, from their sizes."""
         starts = _starts(sizes)
         return cls(None, starts, int(starts[-1]))
 

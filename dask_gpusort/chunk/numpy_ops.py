@@ -66,7 +66,8 @@ def argsort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
 
 
 def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.ndarray]:
-    """Give the keys of a chunk, or any of equal ones of its rows, sorted, and their positions: if they fit uint32."""
+    """Sort a chunk, or each row of a matrix, stably: the keys and their positions, which are uint32 if they fit."""
+    # Of equal keys of a row, any may stand for all.
     if keys.ndim > 1 and order.coded:
         floors, positions = numpy_radix.sort_with_positions(floor(encode(keys, order), order))
         return decode(floors, order), positions
