@@ -45,13 +45,14 @@ class InOneTask(ArrayRecipe):
 
     function: OfChunks
     stage: str  # the name of the tasks
-    names: tuple[str, ...]  # of the input arrays, all with the same chunks
+    names: tuple[str, ...]  # of the input arrays, all with the same chunks, and of the `others`
     chunks: Chunks  # sizes in each dimension of the inputs, nan where unknown
     extra_dims: tuple[int, ...] = (0,)  # further dimensions of each input, one chunk each
     #: Whether each array has the shape of the input, and is divided into chunks; others are one chunk of each task.
     divided: tuple[bool, ...] = (False,)
     lanes: tuple[int, ...] = ()  # dimensions whose chunks have different lanes, and tasks
     output_dims: tuple[int, ...] = ()  # for lanes, the dimension of the input that each of an output is; else -1
+    others: tuple[tuple[int, ...], ...] = ()  # numbers of chunks of the last inputs, all of which follow the others
 
     takes_held_chunks = True
 
@@ -70,10 +71,12 @@ class InOneTask(ArrayRecipe):
         tasks = Tasks(self.token)
         for own in self._groups:
             ranges = [[own[dim]] if dim in own else range(len(sizes)) for dim, sizes in enumerate(self.chunks)]
-            arrays = list(zip(self.names, self.extra_dims, strict=True))
-            keys: Iterator[Key] = (
-                (name, *index, *(0,) * extra) for index in product(*ranges) for name, extra in arrays
-            )
+            arrays = list(zip(self.names, self.extra_dims, strict=False))
+            behind = zip(self.names[len(arrays) :], self.others, strict=True)
+            keys: list[Any] = [
+                *((name, *index, *(0,) * extra) for index in product(*ranges) for name, extra in arrays),
+                *((name, *index) for name, blocks in behind for index in np.ndindex(blocks)),
+            ]
             sizes = tuple((sizes[own[dim]],) if dim in own else sizes for dim, sizes in enumerate(self.chunks))
             tasks.add(self.stage, self._index(own), self.function, List(*(chunk_of(key, held) for key in keys)), sizes)
         return tasks

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import oracle
 from support import positions as ours_at
+from support import strategies as ours
+from support.sorting import check_sizes, computed
 
 import dask_gpusort
 from dask_gpusort.graph.input_checks import DeclaredChunk
+from dask_gpusort.graph.positions.blocks import take_in_one_task
 from dask_gpusort.graph.positions.exchange import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
 
 
@@ -75,3 +79,37 @@ def test_tasks_grow_with_the_chunks(chunks):
     found = ours_at.built(dask_gpusort.put_along_axis, "tasks", 8, x, at, x, 0)
     assert len(dict(found.dask)) <= 4 * chunks + 2 * 8 * 8 + 4 * 8
     assert len(dict(ours_at.built(dask_gpusort.take_along_axis, "gather", None, x, at, 0).dask)) <= 6 * chunks
+
+
+@given(st.data())
+def test_one_task_takes_all_chunks(data):
+    array = ours.make(data.draw(st.sampled_from(ours.EVERY)), data.draw(st.integers(1, 40)), "bits")
+    array = array.reshape((-1, *data.draw(st.sampled_from([(), (1,)]))))
+    spread, mode = (data.draw(st.sampled_from(one)) for one in (["random", "few"], ["raise", "wrap", "clip"]))
+    dtype = data.draw(st.sampled_from(ours_at.INDEX_DTYPES))
+    indices = ours_at.indices_below(len(array), (data.draw(st.integers(0, 40)),), dtype, 0, spread)
+    x, at = (
+        ours_at.chunked(data.draw, array).rechunk({1: -1} if array.ndim > 1 else {}),
+        ours_at.chunked(data.draw, indices),
+    )
+    if data.draw(st.booleans()):
+        x = x.persist(scheduler="synchronous")
+    chunks = at.chunks
+    if data.draw(st.booleans()):  # of unknown sizes
+        at = at[da.ones(len(indices), chunks=at.chunks, dtype=bool)]
+    found = take_in_one_task(x, at, mode)
+    assert sum(str(key[0]).startswith("take-join") for key in dict(found.dask)) == (at.npartitions > 1)
+    oracle.assert_same_bits(computed(found), array.take(indices, axis=0, mode=mode))
+    check_sizes(found, (*chunks, *x.chunks[1:]))
+
+
+def test_one_task_refuses_chunks_and_indices_that_are_not_what_they_say():
+    x, at = da.arange(10, chunks=4), da.arange(6, chunks=3)
+    for wrong, error in (
+        (at + 5, "index 10 is out of bounds"),
+        (at.map_blocks(lambda one: one[1:], dtype=at.dtype), "true chunks="),
+    ):
+        with pytest.raises((IndexError, ValueError), match=error):
+            take_in_one_task(x, wrong, "raise").compute(scheduler="synchronous")
+    with pytest.raises(ValueError, match="10"):
+        take_in_one_task(x.map_blocks(lambda one: one[1:], dtype=x.dtype), at, "raise").compute(scheduler="synchronous")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from tlz import concat
 
 from ...chunk import complete, ops_for
 from .._dask import flatten
-from ..in_one_task import make_whole
-from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes
+from ..collection import Output, new_arrays
+from ..in_one_task import InOneTask, chunk_starts, make_whole
+from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes, declared_chunks
 from ..inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..tasks import Chunks
 
@@ -84,6 +86,38 @@ def take_from_axis(array: Any, indices: Any, axis: int, mode: str, limit: float)
     chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
     inputs = (array, contracted, *_declared("the indices", indices, positions))
     return _restored(_take(array, dims, inputs, chunks, axis, mode), wanted)
+
+
+@dataclass(frozen=True)
+class TakeFromWhole:
+    """Take rows of all chunks of an array, at the positions in all chunks of another one."""
+
+    index_dtype: np.dtype[Any]
+    length: float  # rows of the array
+    mode: str
+
+    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any, ...]:
+        """Task: the rows, from the chunks of indices and those of the array; then where the chunks of indices start."""
+        declared = declared_chunks("the indices", self.index_dtype, sizes)
+        indices = [one.check(chunk) for one, chunk in zip(declared, chunks, strict=False)]
+        ops = ops_for(chunks[-1])
+        whole = ops.concatenate([checked_chunk(block, None) for block in chunks[len(indices) :]])
+        checked_lanes(whole, None, {0: self.length})
+        found = ops.take(whole, ops.concatenate(indices), 0, self.mode)
+        return complete(found), chunk_starts([one.shape for one in indices], sizes)
+
+
+def take_in_one_task(array: Any, indices: Any, mode: str) -> Any:
+    """`take` along the first axis, of one-dimensional indices: tasks would wait for a device one after the other."""
+    recipe = InOneTask(
+        TakeFromWhole(indices.dtype, array.shape[0], mode),
+        "take-join",
+        (indices.name, array.name),
+        indices.chunks,
+        divided=(True,),
+        others=(array.numblocks,),
+    )
+    return new_arrays(recipe, [indices, array], [Output(array._meta, (*indices.chunks, *array.chunks[1:]))], "take")[0]
 
 
 def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: float) -> Any:

@@ -31,7 +31,15 @@ from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
 from ..inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
 from ..runtime import Runtime
-from .blocks import along_chunks, put_into_lanes, spread_along, take_from_axis, take_from_lanes, whole_units
+from .blocks import (
+    along_chunks,
+    put_into_lanes,
+    spread_along,
+    take_from_axis,
+    take_from_lanes,
+    take_in_one_task,
+    whole_units,
+)
 from .exchange import GroupedAxis, Put, Rows, Take
 
 #: Elements, or indices, of each chunk, and the bytes that move with each.
@@ -43,6 +51,9 @@ def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     array, axis = flatten(array, axis)
     plan = plan_take(array, indices, axis)
     if plan.exchange is None:
+        alone = plan.strategy == "gather" and axis == 0 and array.numblocks[0] == math.prod(array.numblocks)
+        if alone and indices.ndim == 1 and plan.reason != "empty" and library_of(array._meta) == "cupy":
+            return take_in_one_task(array, indices, mode)
         return take_from_axis(array, indices, axis, mode, _limit_of(plan))
     first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
     found = _take_by_exchange(with_axes(array, first), indices, axis, mode, plan.exchange)
@@ -74,6 +85,8 @@ def _checked_known(array: Any, indices: Any, axis: int | None, mode: str) -> tup
 
 def build_take_along(array: Any, indices: Any, axis: int) -> Any:
     """`numpy.take_along_axis`."""
+    if array.ndim == 1:
+        return build_take(array, indices, 0, "raise")
     plan = plan_take_along(array, indices, axis)
     if plan.exchange is None:
         return take_from_lanes(array, indices, axis, _limit_of(plan))

@@ -126,6 +126,8 @@ def select_candidates(arrays: list[Any], wanted: Wanted) -> Candidates:
 
 def merge_candidates(parts: list[Candidates], wanted: Wanted) -> Candidates:
     """Task: the candidates of neighbours along the axis, as those of one chunk."""
+    if len(parts) == 1:
+        return parts[0]
     starts = list(accumulate((part[-1] for part in parts), initial=0))
     moved = [(part[0], part[1] + start, *part[2:-1]) for part, start in zip(parts, starts, strict=False)]
     arrays = [_concatenate(column, wanted.axis) for column in zip(*moved, strict=True)]
