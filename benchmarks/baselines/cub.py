@@ -16,13 +16,22 @@ REPEATS = 7
 
 
 class Cub:
-    """CUB's sorts, in a shared library. nvcc builds it from cub_baseline.cu if it does not exist."""
+    """CUB's sorts, in a shared library. nvcc builds it from cub_baseline.cu if it does not exist.
+
+    It takes nvcc's own headers, or newer ones of the wheel ``nvidia-cuda-cccl`` with ``NVCC_PREPEND_FLAGS=-I...``.
+    """
 
     def __init__(self) -> None:
         if not LIBRARY.exists():
             command = ["nvcc", "-O3", "-std=c++17", f"-arch={ARCHITECTURE}", "-shared", "-Xcompiler", "-fPIC"]
             subprocess.run([*command, str(LIBRARY.with_name("cub_baseline.cu")), "-o", str(LIBRARY)], check=True)
         self.library = ctypes.CDLL(str(LIBRARY.resolve()))
+
+    @property
+    def version(self) -> str:
+        """As in a release's name."""
+        number = self.library.cub_version()
+        return f"{number // 100_000}.{number // 100 % 1000}.{number % 100}"
 
     def call(self, name: str, *arrays: Any) -> float:
         """Median milliseconds of several runs, after one warm-up."""

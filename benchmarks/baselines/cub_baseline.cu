@@ -4,6 +4,7 @@
 // milliseconds between two events on the default stream; scratch memory is allocated before the clock starts.
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/version.cuh>
 #include <cstdint>
 
 namespace {
@@ -90,3 +91,5 @@ PAIRS(uint64_uint32, uint64_t, uint32_t)
 PAIRS(uint64_uint64, uint64_t, uint64_t)
 MERGE(uint32, uint32_t)
 MERGE(uint64, uint64_t)
+
+extern "C" int cub_version() { return CUB_VERSION; }

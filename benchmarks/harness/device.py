@@ -139,5 +139,5 @@ def run_table(
     more = {"--keys-log2": {"type": int, "default": 28, "help": "keys of the main rows, as a power of two"}}
     options = arguments(name, document, list(sections), more, quick=False)
     table = Table(Cub())
-    machine = {"copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
+    machine = {"copy bandwidth": f"{table.copy / 1e12:.2f} TB/s", "CUB": table.cub.version}
     measure(options, file, sections, table, 1 << options.keys_log2, machine=machine, repeats=REPEATS, turns=TURNS)
