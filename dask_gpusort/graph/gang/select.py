@@ -145,7 +145,8 @@ class SelectWork:
     def finish(self) -> None:
         """Make the statistic, if this is member 0."""
         if self.rank == 0:
-            job, inside = self.job, [[Extracted(np.asarray(one.ends), one.keys) for one in part] for part in self.inside]
+            job = self.job
+            inside = [[Extracted(np.asarray(one.ends), one.keys) for one in part] for part in self.inside]
             self.arrays = (complete(finish(inside, self.searches, job.statistic, job.shape)),)
 
 
