@@ -147,37 +147,32 @@ def test_wrong_chunks_are_refused(client):
         dask_gpusort.median(x, strategy="samples").compute()
 
 
-def work_of(keys):
-    """The work of the only member, with one chunk, in three rounds."""
-    job = gang.SelectJob(Statistic.quantiles(Q), (0,), (10.0, 2.0, 1.0), keys.dtype, ((len(keys),),), ((0,),), ())
-    return job([keys], 0)
+def works_of(*keys):
+    """The works of members with a chunk each, in three rounds."""
+    shapes, sources = tuple((len(one),) for one in keys), tuple((number,) for number in range(len(keys)))
+    job = gang.SelectJob(Statistic.quantiles(Q), (0,), (10.0, 2.0, 1.0), keys[0].dtype, shapes, sources, ())
+    return [job([one], rank) for rank, one in enumerate(keys)]
 
 
-def attempt(work):
-    exchanges = work.exchanges(member.Start([work.summaries], []))
-    shards, count = next(exchanges), 1
-    while True:
-        try:
-            shards = exchanges.send(shards.sent)
-        except StopIteration:
-            return count
-        count += 1
-
-
-def test_an_attempt_may_be_repeated():
-    work = work_of(ARRAY)
+@pytest.mark.parametrize("cuts", [[], [0, 20_000]])
+def test_an_attempt_may_be_repeated(cuts):
+    works = works_of(*np.split(ARRAY, cuts))
     # Samples, twice counts and samples, counts and keys.
-    assert [attempt(work) for _ in range(2)] == [7, 7]
-    work.finish()
-    np.testing.assert_array_equal(work.arrays[0], np.quantile(ARRAY, Q))
+    assert [gangs.attempt(works) for _ in range(2)] == [7, 7]
+    for work in works:
+        work.finish()
+    ((found,), *others) = [work.arrays for work in works]
+    np.testing.assert_array_equal(found, np.quantile(ARRAY, Q))
+    assert others == [()] * len(cuts)
 
 
 def test_a_source_that_changes_is_found_out():
     keys = ARRAY.copy()
-    work = work_of(keys)
-    assert work.digest() == work_of(keys.copy()).digest() != work_of(keys[1:]).digest()
+    (work,) = works_of(keys)
+    (same,), (shorter,) = works_of(keys.copy()), works_of(keys[1:])
+    assert work.digest() == same.digest() != shorter.digest()
     with pytest.raises(RuntimeError, match=r"chunks of member 1 .*changes when it is computed again"):
         next(work.exchanges(member.Start([work.summaries] * 2, [1])))
     keys[:] = 0
     with pytest.raises(RuntimeError, match="counts of the keys do not fit their samples"):
-        attempt(work)
+        gangs.attempt([work])

@@ -17,7 +17,7 @@ import numpy as np
 from dask.typing import Key
 from tlz import merge_with
 
-from dask_gpusort.graph.gang import communicator, tasks
+from dask_gpusort.graph.gang import communicator, member, tasks
 from dask_gpusort.graph.runtime import workers_of_cluster
 from support import strategies
 
@@ -124,6 +124,26 @@ def found_by_gangs(*arrays: Any) -> tuple[Any, ...]:
         assert any(isinstance(task, tasks.GangTask) for task in graph.values())
     found: tuple[Any, ...] = dask.compute(*arrays)
     return found
+
+
+def attempt(works: Sequence[Any]) -> int:
+    """One attempt of the works of all members, without a cluster; gives the number of exchanges."""
+    start, count = member.Start([work.summaries for work in works], []), 0
+    exchanges = [work.exchanges(start) for work in works]
+    shards = [next(one) for one in exchanges]
+    while any(shards):
+        count += 1
+        arriving = [[sent[rank] for sent, _ in shards] for rank in range(len(works))]
+        assert [list(map(len, runs)) for runs in arriving] == [list(lengths) for _, lengths in shards]
+        shards = [_next_shards(*one) for one in zip(exchanges, arriving, strict=True)]
+    return count
+
+
+def _next_shards(exchanges: Any, received: Sequence[Any]) -> Any:
+    try:
+        return exchanges.send(received)
+    except StopIteration:
+        return None
 
 
 def addresses(client: Any) -> list[str]:
