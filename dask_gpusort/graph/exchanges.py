@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, TypeVar
 
 from ..config import setting
-from ..plan import Exchange
+from ..plan import Exchange, InputChunks, Runs, Size
 from .runtime import ONE_PROCESS, Kind, Runtime
 from .tasks import ArrayRecipe
 
@@ -96,6 +97,23 @@ def _warn_once(exchange: Exchange, reason: str) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def gang_of(
+    runtime: Runtime, asked: str, sizes: Sequence[Size], arrays: Sequence[Any], choose: Callable[[InputChunks], Runs]
+) -> Runs:
+    """The chunks of each member of a gang, if it should make something of chunks which workers hold; else none.
+
+    `choose` gives them, or none; `sizes` are those of the chunks of some arrays.
+    """
+    if asked != "gang" and (asked != "auto" or runtime.kind != "distributed" or runtime.library != "cupy"):
+        return ()
+    holders = runtime.holders(*arrays)
+    sources = choose(InputChunks(sizes, workers=holders if len(holders) == len(sizes) else []))
+    if not sources:
+        return ()
+    exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=True)
+    return sources if install_or_else(exchange, asked, runtime.client)[0] == "gang" else ()
 
 
 def keeps_runs(runtime: Runtime) -> bool:

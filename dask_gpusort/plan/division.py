@@ -230,13 +230,15 @@ def lay_out_members(chunks: Sequence[Size], members: int) -> tuple[tuple[int, in
 
 def fits_gang(order: Order, given: InputChunks, workers: Workers) -> bool:
     """Whether a gang is the best exchange: each chunk is on one of several GPUs, which can hold all keys at once."""
-    members = len(chunks_of_workers(given))
-    if not workers.devices or members < 2:
+    row_bytes = order.transit_dtype.itemsize + given.companion_bytes
+    return fits_members(given, workers, sum(given.sizes) * row_bytes / max(len(chunks_of_workers(given)), 1))
+
+
+def fits_members(given: InputChunks, workers: Workers, share: float) -> bool:
+    """Whether each chunk is on one of several GPUs, each of which has memory for a share of so many bytes."""
+    if not workers.devices or len(chunks_of_workers(given)) < 2:
         return False
-    if workers.memory is None:
-        return True
-    share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / members
-    return not share > workers.memory * MOST_SHARE_FRACTION
+    return not share > (workers.memory or math.inf) * MOST_SHARE_FRACTION
 
 
 def _steps(order: Order, rows: float, companion_bytes: int, memory: int, in_flight: int) -> int:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..table.selection import best_samples, inside_share
+from .division import fits_members, gang_bundles
 from .memory import LANE_COPIES, SMALL_BYTES
-from .terms import Workers, format_chunks, format_lines, format_number, format_size
+from .terms import InputChunks, Runs, Workers, format_chunks, format_lines, format_number, format_size
 
-Strategy = Literal["blocks", "rechunk", "samples", "join"]
+Strategy = Literal["blocks", "rechunk", "samples", "join", "gang"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]
+#: Those that can be asked for. Samples are searched by a gang where that moves less.
 STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples", "join")
+BY_SAMPLES: tuple[Strategy, ...] = ("samples", "gang")
 
 #: Fewest keys of a lane in a chunk, and most lanes in a chunk, for which the lanes are searched one by one: the NumPy
 #: calls for a lane take some 0.1 ms, about as long as 2^15 keys.
@@ -80,11 +83,17 @@ class SelectPlan:
     #: Most bytes of a chunk of whole lanes made of several chunks, unless these or a lane are larger.
     lanes_bytes: float = LANES_BYTES
     searches: bool = False  # whether lanes are searched one by one, by samples
+    sources: Runs = ()  # the chunks of each member of a gang
 
     @property
     def passes(self) -> int:
         """Times that every key of the source is read."""
-        return 2 if self.strategy == "samples" else 1
+        return 2 if self.strategy in BY_SAMPLES else 1
+
+    @property
+    def moved_bytes(self) -> float:
+        """Bytes of keys inside brackets, and of fetched keys and samples, which are concatenated."""
+        return (self.inside_keys + 2 * max(self.samples, self.fetched_keys)) * self.lanes.itemsize
 
     @property
     def projected_bytes(self) -> float:
@@ -92,12 +101,11 @@ class SelectPlan:
         chunk = self.lanes.bytes / (self.lanes.chunks * self.lanes.blocks)
         if self.strategy == "join":
             return joined_bytes(self.lanes, self.searches)
-        if self.strategy != "samples":
+        if self.strategy not in BY_SAMPLES:
             whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
             return self.threads * LANE_COPIES * whole
-        # Fetched keys and samples are concatenated. Few keys are compared at a time.
-        extra = (self.inside_keys + 2 * max(self.samples, self.fetched_keys)) * self.lanes.itemsize
-        return extra + (self.lanes.bytes if self.held else self.threads * chunk)
+        # Few keys are compared at a time.
+        return self.moved_bytes + (self.lanes.bytes if self.held else self.threads * chunk)
 
 
 def choose_strategy(lanes: Lanes) -> Strategy:
@@ -177,6 +185,14 @@ def make_select_plan(
             return SelectPlan(chosen, lanes, *found, searches=True)
 
 
+def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, asked: str) -> Runs:
+    """The chunks of each member of a gang that searches samples; empty if other tasks should search them."""
+    # Groups of lanes that are not in the same chunks would each need exchanges of their own.
+    if plan.strategy != "samples" or plan.lanes.blocks != 1 or len(given.sizes) < 2 or asked not in ("auto", "gang"):
+        return ()
+    return gang_bundles(given, workers) if asked == "gang" or fits_members(given, workers, plan.moved_bytes) else ()
+
+
 def describe_selection(plan: SelectPlan) -> str:
     """The plan as text, one decision a line."""
     lanes, rounds = plan.lanes, len(plan.keys_per_stratum)
@@ -184,6 +200,8 @@ def describe_selection(plan: SelectPlan) -> str:
         "blocks": "blocks: lanes are whole in their chunks, a row kernel on each",
         "rechunk": "rechunk: so that lanes are whole, then a row kernel on each chunk",
         "samples": "samples: random samples give brackets, only the keys inside them move",
+        "gang": f"gang: {len(plan.sources):,} members draw samples and find brackets, in one task each, only the keys "
+        "inside them move",
         "join": "join: one task has all chunks of a lane, "
         + ("random samples give brackets" if plan.searches else "a row kernel on them"),
     }
@@ -194,7 +212,7 @@ def describe_selection(plan: SelectPlan) -> str:
         "passes": f"{plan.passes} over {format_size(lanes.bytes)}",
         "peak": format_size(plan.projected_bytes),
     }
-    if plan.strategy == "samples":
+    if plan.strategy in BY_SAMPLES:
         held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
         rows["passes"] += f"; the source is {held}"
         rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import dask
 import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
 def workers_start_fast(workers_fork_from_a_server: None) -> None:
     """Of all clusters but those of scripts."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    """A client of three worker processes, on which gangs can run."""
+    gangs = pytest.importorskip("support.gangs")
+    with gangs.cluster(3) as client:
+        pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin").install(client)
+        yield client
+
+
+@pytest.fixture
+def client(cluster: Any) -> Any:
+    """The same, where gangs are asked for, of which nothing is left behind the test."""
+    gangs = pytest.importorskip("support.gangs")
+    cluster.wait_for_workers(3, timeout=60)
+    with cluster.as_current(), dask.config.set(gangs.IN_GANG):
+        yield cluster
+    gangs.check_nothing_is_left(cluster)

@@ -33,50 +33,12 @@ member = pytest.importorskip("dask_gpusort.graph.gang.member")
 scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
 tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
 
-IN_GANG = {"scheduler": "distributed", "gpusort.exchange": "gang"}
 #: Dtypes of which gangs find distinct keys.
 DTYPES = [dtype for dtype in ours.EVERY if np.dtype(dtype).kind not in "OV"]
 SETS = ("union1d", "intersect1d", "setdiff1d", "setxor1d")
 
 
 COMPUTED = pytest.mark.skipif(da.array_expr_enabled(), reason="Dask computes no array of unknown size")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with gangs.cluster(3) as client:
-        scheduler_plugin.install(client)
-        yield client
-
-
-@pytest.fixture
-def client(cluster):
-    cluster.wait_for_workers(3, timeout=60)
-    with cluster.as_current(), dask.config.set(IN_GANG):
-        yield cluster
-    gangs.check_nothing_is_left(cluster)
-
-
-def placed(array, chunks, workers, unknown=False):
-    """An array of which workers hold the chunks, or of which none does."""
-    x = ours.dask_array(array, chunks, unknown=unknown)
-    if not workers:
-        return x
-    addresses = gangs.addresses(distributed.Client.current())
-    chosen = {"workers": lambda key: [addresses[workers[sum(key[1:]) % len(workers)]]], "allow_other_workers": True}
-    with dask.annotate(**chosen):
-        x = x.map_blocks(np.copy, meta=x._meta)
-    x = x.persist(optimize_graph=False)
-    distributed.wait(x)
-    return x
-
-
-def found_by_gangs(*arrays):
-    """Compute arrays, each of which a gang makes."""
-    for array in () if da.array_expr_enabled() else arrays:
-        graph = dict(dask.optimize(array)[0].dask)
-        assert any(isinstance(task, tasks.GangTask) for task in graph.values())
-    return dask.compute(*arrays)
 
 
 def of_tasks(function, *arrays, **options):
@@ -89,8 +51,8 @@ def of_tasks(function, *arrays, **options):
 def check(function, hosts, chunks, workers, unknown=False, **options):
     """A gang gives the bits that other tasks give."""
     wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
-    found = function(*(placed(*pair, workers, unknown) for pair in zip(hosts, chunks, strict=True)), **options)
-    got = found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
+    found = function(*(gangs.placed(*pair, workers, unknown) for pair in zip(hosts, chunks, strict=True)), **options)
+    got = gangs.found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
     for one, other in zip(got, wanted, strict=True):
         oracle.assert_same_bits(np.asarray(one), np.asarray(other))
     return got
@@ -110,7 +72,7 @@ def inputs(draw, count=1, dtypes=DTYPES):
 @COMPUTED
 @given(inputs(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_unique(cluster, drawn, unknown, index, inverse, counts, equal_nan):
-    with cluster.as_current(), dask.config.set(IN_GANG):
+    with cluster.as_current(), dask.config.set(gangs.IN_GANG):
         hosts, chunks, workers = drawn
         options = {"return_index": index, "return_inverse": inverse, "return_counts": counts, "equal_nan": equal_nan}
         check(dask_gpusort.unique, hosts, chunks, workers, unknown, **options)
@@ -121,7 +83,7 @@ def test_unique(cluster, drawn, unknown, index, inverse, counts, equal_nan):
 @settings(settings.get_profile("few"))
 @given(inputs(2), st.sampled_from(SETS))
 def test_sets(cluster, drawn, name):
-    with cluster.as_current(), dask.config.set(IN_GANG):
+    with cluster.as_current(), dask.config.set(gangs.IN_GANG):
         try:
             np.concatenate(drawn[0])
         except (TypeError, UnicodeDecodeError):
@@ -138,12 +100,12 @@ RANKED = [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biufmM"]
 
 @given(inputs(dtypes=RANKED), st.sampled_from(METHODS), st.sampled_from(NAN_POLICIES), st.booleans(), st.booleans())
 def test_ranks(cluster, drawn, method, nan_policy, pct, unknown):
-    with cluster.as_current(), dask.config.set(IN_GANG):
+    with cluster.as_current(), dask.config.set(gangs.IN_GANG):
         hosts, chunks, workers = drawn
         options = {"method": method, "nan_policy": nan_policy, "pct": pct}
         if nan_policy == "raise" and hosts[0].dtype.kind in "fmM" and (hosts[0] != hosts[0]).any():
             with pytest.raises(ValueError, match="contains nan"):
-                dask_gpusort.rank(placed(hosts[0], chunks[0], workers), **options).compute()
+                dask_gpusort.rank(gangs.placed(hosts[0], chunks[0], workers), **options).compute()
             return
         check(dask_gpusort.rank, hosts, chunks, workers, unknown and not da.array_expr_enabled(), **options)
 
@@ -157,7 +119,7 @@ def test_an_array_of_several_dimensions(client):
 
 @COMPUTED
 def test_members_that_are_the_chunks_of_the_only_output(client):
-    x = placed(ours.make("i8", 3000, "zipf"), ((1000,) * 3,), [0, 1, 2])
+    x = gangs.placed(ours.make("i8", 3000, "zipf"), ((1000,) * 3,), [0, 1, 2])
     for found in (dask_gpusort.unique(x), dask_gpusort.rank(x)):
         assert len([key for key in dict(dask.optimize(found)[0].dask) if key[0] != x.name]) == 3
         # The scheduler knows this chunk as one of another gang when all are computed.
@@ -172,7 +134,7 @@ def test_members_that_are_the_chunks_of_the_only_output(client):
 def test_distinct_keys_are_spread_evenly(client, keys):
     rng = np.random.default_rng(0)
     host = {"distinct": rng.permutation(30_000), "few": rng.integers(0, 900, 30_000), "skewed": rng.zipf(1.1, 30_000)}
-    values = dask_gpusort.unique(placed(host[keys], ((6000,) * 5,), [0, 1, 2]))
+    values = dask_gpusort.unique(gangs.placed(host[keys], ((6000,) * 5,), [0, 1, 2]))
     values.compute_chunk_sizes()
     assert max(values.chunks[0]) < 1.2 * values.size / 3
 
@@ -273,8 +235,8 @@ def rank_held_at(monkeypatch, number):
     monkeypatch.setattr(communicator, "WAIT_SECONDS", 0.2)
     monkeypatch.setattr(communicator.WorkerComms, "exchange", exchange_held)
     monkeypatch.setattr(distinct.DistinctWork, "finish", finish_held)
-    with gangs.cluster(3, processes=False) as client, client.as_current(), dask.config.set(IN_GANG):
-        future = client.compute(dask_gpusort.rank(placed(ARRAY, ((1000,) * 3,), [0, 1, 2])))
+    with gangs.cluster(3, processes=False) as client, client.as_current(), dask.config.set(gangs.IN_GANG):
+        future = client.compute(dask_gpusort.rank(gangs.placed(ARRAY, ((1000,) * 3,), [0, 1, 2])))
         assert held.wait(SECONDS)
         try:
             yield client, future, go_on
@@ -333,22 +295,8 @@ def fails_once(original):
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_worker_process_is_killed_between_exchanges(client, tmp_path, rank, number):
-    gate = gangs.Gate(tmp_path)
-
-    def waits(original):
-        def exchange(self, shards):
-            if self.rank == 0 and self._exchanges == number:
-                gate.arrive("exchange")
-            return original(self, shards)
-
-        return exchange
-
-    with gangs.patched_exchange(client, waits):
-        future = client.compute(dask_gpusort.rank(da.from_array(ARRAY, chunks=500)))
-        gangs.until(lambda: gate.arrived("exchange"), "an exchange")
-        gangs.kill(client, gangs.members(client)[rank][1])
-        gate.open()
-        oracle.assert_same_bits(gangs.result_of(future), RANKS)
+    ranks = dask_gpusort.rank(da.from_array(ARRAY, chunks=500))
+    oracle.assert_same_bits(gangs.computed_despite_a_kill(client, tmp_path, ranks, rank, number), RANKS)
 
 
 def work_of(keys):

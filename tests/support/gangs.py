@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ import numpy as np
 from dask.typing import Key
 from tlz import merge_with
 
-from dask_gpusort.graph.gang import communicator
+from dask_gpusort.graph.gang import communicator, member, tasks
 from dask_gpusort.graph.runtime import workers_of_cluster
+from support import strategies
 
 #: Seconds until a test gives up.
 LONG = 60.0
+IN_GANG = {"scheduler": "distributed", "gpusort.exchange": "gang"}
 
 
 @contextmanager
@@ -99,6 +101,49 @@ def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, err
     blocks = list(da.from_array(array, chunks=chunks).blocks)
     blocks[number] = da.from_delayed(waits, part.shape, meta=array[:0])
     return da.concatenate(blocks)
+
+
+def placed(array: np.ndarray[Any, Any], chunks: Any, workers: Sequence[int], unknown: bool = False) -> Any:
+    """An array of which workers hold the chunks, or of which none does."""
+    x = strategies.dask_array(array, chunks, unknown=unknown)
+    if not workers:
+        return x
+    names = addresses(distributed.Client.current())
+    chosen = {"workers": lambda key: [names[workers[sum(key[1:]) % len(workers)]]], "allow_other_workers": True}
+    with dask.annotate(**chosen):
+        x = x.map_blocks(np.copy, meta=x._meta)
+    x = x.persist(optimize_graph=False)
+    distributed.wait(x)
+    return x
+
+
+def found_by_gangs(*arrays: Any) -> tuple[Any, ...]:
+    """Compute arrays, each of which a gang makes."""
+    for array in () if da.array_expr_enabled() else arrays:
+        graph = dict(dask.optimize(array)[0].dask)
+        assert any(isinstance(task, tasks.GangTask) for task in graph.values())
+    found: tuple[Any, ...] = dask.compute(*arrays)
+    return found
+
+
+def attempt(works: Sequence[Any]) -> int:
+    """One attempt of the works of all members, without a cluster; gives the number of exchanges."""
+    start, count = member.Start([work.summaries for work in works], []), 0
+    exchanges = [work.exchanges(start) for work in works]
+    shards = [next(one) for one in exchanges]
+    while any(shards):
+        count += 1
+        arriving = [[sent[rank] for sent, _ in shards] for rank in range(len(works))]
+        assert [list(map(len, runs)) for runs in arriving] == [list(lengths) for _, lengths in shards]
+        shards = [_next_shards(*one) for one in zip(exchanges, arriving, strict=True)]
+    return count
+
+
+def _next_shards(exchanges: Any, received: Sequence[Any]) -> Any:
+    try:
+        return exchanges.send(received)
+    except StopIteration:
+        return None
 
 
 def addresses(client: Any) -> list[str]:
@@ -221,6 +266,26 @@ def patched_exchange(client: Any, replace: Callable[[Any], Any]) -> Iterator[Non
     finally:
         client.wait_for_workers(3, timeout=60)
         client.run(undo)
+
+
+def computed_despite_a_kill(client: Any, folder: Path, array: Any, rank: int, number: int) -> Any:
+    """What a gang makes if the worker of a member is killed before member 0 exchanges for the time of a number."""
+    gate = Gate(folder)
+
+    def waits(original: Any) -> Any:
+        def exchange(self: Any, shards: Any) -> Any:
+            if self.rank == 0 and self._exchanges == number:
+                gate.arrive("exchange")
+            return original(self, shards)
+
+        return exchange
+
+    with patched_exchange(client, waits):
+        future = client.compute(array)
+        until(lambda: gate.arrived("exchange"), "an exchange")
+        kill(client, members(client)[rank][1])
+        gate.open()
+        return result_of(future)
 
 
 def result_of(future: Any) -> Any:

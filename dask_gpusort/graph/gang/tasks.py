@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Generator, Sequence
@@ -75,15 +76,16 @@ def member_chunks(chunks: Tasks, members: Members, timeout: float, on_devices: b
     return found
 
 
-def member_outputs(tasks: Tasks, size: int, alone: bool) -> tuple[list[GroupRef], GroupRef]:
+def member_outputs(tasks: Tasks, size: int, alone: bool, small: bool = False) -> tuple[list[GroupRef], GroupRef]:
     """Name the outputs of each member, and what tasks must know of all, as arguments of tasks.
 
     Unless they are `alone`, all wanted and each member makes some, each of them must need every member, because members
-    cannot run without each other.
+    cannot run without each other: what they make, if that is `small`, is moved without a step more.
     """
     joined = [tasks.ref("sort-joined", rank) for rank in range(size)]
-    behind = List(*(() if alone else joined))
-    outputs: list[GroupRef] = [Task(None, take_outputs, tasks.ref("sort-gang", rank), behind) for rank in range(size)]
+    made = [tasks.ref("sort-gang", rank) for rank in range(size)]
+    behind = List(*(() if alone else made if small else joined))
+    outputs: list[GroupRef] = [Task(None, take_outputs, one, behind) for one in made]
     return outputs, joined[0]
 
 
@@ -121,7 +123,7 @@ class GangRecipe(ArrayRecipe):
     names: tuple[str, ...]  # of the input
     numblocks: tuple[int, ...]  # of the input
     sources: Runs  # the chunks of each member, by their numbers in C order
-    #: Whether each output has the chunks of the input. Of others each member makes a chunk; of no dimension, one does.
+    #: Whether each output has the chunks of the input. Of others the first members make a chunk each, by their ranks.
     divided: tuple[bool, ...]
     timeout: float
     on_devices: bool
@@ -151,22 +153,22 @@ class GangRecipe(ArrayRecipe):
         return self._whole_output
 
     def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
-        tasks = self._output(name, which, chunks, alone=bool(chunks))
+        tasks = self._output(name, which, chunks, alone=math.prod(map(len, chunks)) >= len(self.sources))
         if len(self.divided) == 1 and chunks and len(tasks) == len(self.sources):
             return member_chunks(tasks, self._members, self.timeout, self.on_devices)
         return tasks
 
     def _output(self, name: str, which: int, chunks: Chunks, alone: bool) -> Tasks:
-        tasks, indices = Tasks(self.token), self._indices
-        members, _ = member_outputs(tasks, len(self.sources), alone)
-        for rank, (member, own) in enumerate(zip(members, self.sources, strict=True)):
-            if self.divided[which]:
-                for at, number in enumerate(own):
-                    tasks.put((name, *indices[number]), take_chunk, member, which, at)
-            elif chunks:
-                tasks.put((name, rank), getitem, member, which)
-            elif rank == 0:
-                tasks.put((name,), getitem, member, which)
+        tasks, indices = Tasks(self.token), list(np.ndindex(*map(len, chunks)))
+        small = len(self.divided) == len(indices) == 1
+        members, _ = member_outputs(tasks, len(self.sources), alone, small)
+        if not self.divided[which]:
+            for member, index in zip(members, indices, strict=False):
+                tasks.put((name, *index), getitem, member, which)
+            return tasks
+        for member, own in zip(members, self.sources, strict=True):
+            for at, number in enumerate(own):
+                tasks.put((name, *indices[number]), take_chunk, member, which, at)
         return tasks
 
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
+from itertools import product
 from typing import Any
 
 import dask.array as da
@@ -31,10 +33,20 @@ from ...chunk import complete, library_of
 from ...chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
 from ...chunk.reducers import Reducer, reduce_lanes
 from ...config import setting
-from ...plan.select import LANES_BYTES, Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
+from ...plan import InputChunks, Runs
+from ...plan.select import (
+    LANES_BYTES,
+    Lanes,
+    SelectPlan,
+    describe_selection,
+    fits_held,
+    gang_of_selection,
+    make_select_plan,
+)
 from ...table import Ranks, Statistic
 from ..collection import Output, StageLayer, new_arrays
 from ..copies import read_again
+from ..exchanges import gang_of
 from ..explain import note
 from ..in_one_task import InOneTask
 from ..input_checks import checked_chunk, checked_lanes, only_chunk
@@ -55,9 +67,13 @@ _SEARCHABLE = "biufcmM"
 def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str) -> Any:
     """Build an order statistic of an array over the reduced axes, which ascend."""
     check_statistic(array, statistic)
-    plan = plan_statistic(array, statistic, axes, strategy)
+    plan = plan_statistic(array, statistic, axes, strategy, setting("exchange"))
     if plan.strategy == "join":
         return join_lanes(array, statistic, axes, keepdims, plan)
+    if plan.strategy == "gang":
+        # Imported here, because it imports distributed.
+        gang = import_module("dask_gpusort.graph.gang.select")
+        return gang.select_in_gang(array, statistic, axes, plan, _output_of(array, statistic, axes, keepdims))
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
@@ -114,8 +130,10 @@ def _first_scans(selection: Selection, array: Any) -> Any:
     return da.Array(graph, name, chunks, dtype=object)
 
 
-def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str) -> SelectPlan:
-    """The plan of an order statistic of an array."""
+def plan_statistic(
+    array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str, exchange: str = "tasks"
+) -> SelectPlan:
+    """The plan of an order statistic of an array; by a gang if this exchange is asked for, or with "auto" best."""
     lanes = lanes_of(array, axes, statistic.objects)
     runtime = Runtime.of(array)
     asked = None if strategy == "auto" else strategy
@@ -129,6 +147,13 @@ def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ..
     plan = make_select_plan(lanes, quantiles, runtime.workers, held, asked)  # type: ignore[arg-type]
     if plan.strategy in ("rechunk", "samples") and math.isnan(lanes.in_chunk):
         raise ValueError(UNKNOWN_LANES)
+    sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
+
+    def choose(chunks: InputChunks) -> Runs:
+        return gang_of_selection(plan, chunks, runtime.workers, exchange)
+
+    if plan.strategy == "samples" and (sources := gang_of(runtime, exchange, sizes, [array], choose)):
+        plan = replace(plan, strategy="gang", held=True, sources=sources)
     note(plan, lambda _: describe_selection(plan))
     return plan
 

@@ -21,7 +21,7 @@ from ...plan import InputChunks, Plan, Runs
 from ...plan.memory import distinct_bytes
 from ...plan.sets import DistinctPlan, describe_distinct, gang_of_distinct, make_distinct_plan
 from ..collection import Output, new_arrays
-from ..exchanges import choose_exchange, install_or_else, keeps_runs, recipe_class
+from ..exchanges import gang_of, keeps_runs, recipe_class
 from ..explain import note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
@@ -189,26 +189,15 @@ def plan_distinct(
     Workers may hold the chunks of the `given` arrays, those of the array in their order; by default its own.
     """
     sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
-    sources = () if joins else _gang_for(request, sizes, columns, equal_nan, given or [array])
+    asked, workers = request.asked, request.runtime.workers
+
+    def choose(chunks: InputChunks) -> Runs:
+        return gang_of_distinct(request.order, chunks, workers, asked, columns, equal_nan)
+
+    sources = () if joins else gang_of(request.runtime, asked, sizes, given or [array], choose)
     plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources)
     note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)))
     return plan
-
-
-def _gang_for(
-    request: Request, sizes: Sequence[float], columns: Columns, equal_nan: bool, given: Sequence[Any]
-) -> Runs:
-    """The chunks of each member of a gang, if it finds the distinct keys."""
-    runtime, asked = request.runtime, request.asked
-    if asked != "gang" and (asked != "auto" or runtime.kind != "distributed" or runtime.library != "cupy"):
-        return ()
-    holders = runtime.holders(*given)
-    chunks = InputChunks(sizes, workers=holders if len(holders) == len(sizes) else [])
-    sources = gang_of_distinct(request.order, chunks, runtime.workers, asked, columns, equal_nan)
-    if not sources:
-        return ()
-    exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=True)
-    return sources if install_or_else(exchange, asked, runtime.client)[0] == "gang" else ()
 
 
 def in_gang(

@@ -80,6 +80,15 @@ DISTINCT: dict[str, Callable[[Any, Any], list[Any]]] = {
 }
 
 
+Q = [0.05, 0.25, 0.5, 0.75, 0.95]
+#: Of a statistic that is searched, however short its lanes are; x has the dtype, y has numbers.
+STATISTICS: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "quantiles": lambda x, y: [dask_gpusort.quantile(x, Q, method="lower", strategy="samples")],
+    "percentile": lambda x, y: [dask_gpusort.nanpercentile(x, 30, method="nearest", strategy="samples")],
+    "medians": lambda x, y: [dask_gpusort.median(y, strategy="samples"), dask_gpusort.nanmedian(y, strategy="samples")],
+}
+
+
 def assert_by_gangs(found: list[Any]) -> None:
     """Each array is made by a gang."""
     gang_task = import_module("dask_gpusort.graph.gang.tasks").GangTask
@@ -142,6 +151,35 @@ def test_distinct_keys_of_rows_and_of_unknown_sizes(client: Any) -> None:
             (values, inverse.ravel(), counts), np.unique(host.ravel(), False, True, True), strict=True
         ):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype[0] != "c"])
+@pytest.mark.parametrize("function", STATISTICS)
+def test_order_statistics(client: Any, function: str, dtype: str) -> None:
+    hosts = sample(dtype, SIZE), sample("f8" if dtype == "?" else dtype, SIZE, 1)
+    devices = [held(host, SIZE // 5 + 1) for host in hosts]
+    assert_by_gangs(STATISTICS[function](*devices))
+    check(STATISTICS[function], hosts, devices, casts=True)  # of equal zeros, any may be the one at a rank
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_order_statistics_of_lanes_and_of_distributions_in_rounds(
+    client: Any, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if rounds > 1:
+        monkeypatch.setattr("dask_gpusort.plan.select.FETCHED_BYTES", 0)
+        monkeypatch.setattr("dask_gpusort.plan.select.MOST_ROUNDS", rounds)
+    for keys in DISTRIBUTIONS.values():
+        host = keys(np.random.default_rng(3), 6_000_000)
+        device = held(host, 1_000_000)
+        assert "members draw samples" in dask_gpusort.explain_quantile(device, Q)
+        np.testing.assert_array_equal(*fetched(dask_gpusort.quantile(device, Q), on_gpus(np.quantile(host, Q), -1)))
+    host = sample("f4", 6_000_000).reshape(3, 1_000_000, 2)
+    device = held(host, (3, 300_000, 2))
+    for axis in (1, (1, 2)):
+        found = dask_gpusort.nanquantile(device, Q, axis, keepdims=True, strategy="samples")
+        assert_by_gangs([found])
+        np.testing.assert_array_equal(fetched(found)[0], np.nanquantile(host, Q, axis, keepdims=True))
 
 
 @pytest.mark.parametrize("exchange", range(4))

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed.protocol import deserialize, serialize
-from support import host_cuda, oracle
+from support import gangs, host_cuda, oracle
 from support.host_cuda.launches import record_ranks_of_samples
 from support.host_kernels import replace_cupy_of_steps, use_small_merges
 
@@ -20,6 +20,7 @@ from dask_gpusort.chunk.reducers import count_distinct, most_common, top_keys
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.chunk.tie_groups import METHODS
 from dask_gpusort.graph import serialization
+from dask_gpusort.graph.gang import select as gang
 from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
@@ -324,6 +325,24 @@ def test_a_selection_by_samples(device, monkeypatch, dtype):
     with np.errstate(invalid="ignore"):
         found = by_samples.finish(parts, narrower, statistic, ())
         np.testing.assert_array_equal(found, np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
+def test_a_selection_by_a_gang(device, monkeypatch, dtype):
+    """Two lanes in chunks of two members, over two rounds."""
+    for module in (by_samples, gang):
+        monkeypatch.setattr(module, "ops_for", lambda array: cupy_ops)
+    monkeypatch.setattr(gang, "complete", lambda array: array)
+    keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")]).reshape(2, -1)
+    shapes, statistic = ((2, 300), (2, 0), (2, 400)), Statistic.quantiles([0.01, 0.5, 1], "lower", skip_nan=True)
+    job = gang.SelectJob(statistic, (1,), (3.0, 2.0), keys.dtype, shapes, ((0, 2), (1,)), (2, 1))
+    first, empty, last = (device.array(part) for part in np.split(keys, [300, 300], 1))
+    works = [job([first, last], 0), job([empty], 1)]
+    assert gangs.attempt(works) == 5
+    for work in works:
+        work.finish()
+    expected = np.nanquantile(keys, [0.01, 0.5, 1], axis=1, method="lower", keepdims=True)
+    np.testing.assert_array_equal(works[0].arrays[0], expected)
 
 
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)
