@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, TypeVar
 
 from ..config import setting
-from ..plan import Exchange
+from ..plan import Exchange, InputChunks, Runs, Size
+from ..plan.division import gang_of_gather
 from .runtime import ONE_PROCESS, Kind, Runtime
 from .tasks import ArrayRecipe
 
@@ -96,6 +98,40 @@ def _warn_once(exchange: Exchange, reason: str) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def gang_members(
+    runtime: Runtime, asked: str, arrays: Sequence[Any], sizes: Sequence[Size], plan: Callable[[InputChunks], Runs]
+) -> Runs:
+    """The chunks of each member of a gang as `plan` chooses them, if one can run; sizes are those of all chunks."""
+    if asked != "gang" and (asked != "auto" or runtime.kind != "distributed" or runtime.library != "cupy"):
+        return ()
+    holders = runtime.holders(*arrays)
+    sources = plan(InputChunks(sizes, workers=holders if len(holders) == len(sizes) else []))
+    if not sources:
+        return ()
+    exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=True)
+    return sources if install_or_else(exchange, asked, runtime.client)[0] == "gang" else ()
+
+
+def gathering_members(
+    runtime: Runtime, arrays: tuple[Any, Any], gathered: Sequence[Size], others: Sequence[Size]
+) -> Runs:
+    """The chunks of each member of a gang that gathers the first of two arrays, to read from it for the second one.
+
+    Bytes of each chunk are those of elements, and for the second array of what is read too.
+    """
+    asked = setting("exchange")
+
+    def plan(chunks: InputChunks) -> Runs:
+        return gang_of_gather(chunks, len(gathered), runtime.workers, asked)
+
+    return gang_members(runtime, asked, arrays, [*gathered, *others], plan)
+
+
+def read_in_gang(*arguments: Any) -> Any:
+    """Call `gang.gather.read_gathered`, which is imported here because it imports distributed."""
+    return import_module(".gang.gather", __package__).read_gathered(*arguments)
 
 
 def keeps_runs(runtime: Runtime) -> bool:

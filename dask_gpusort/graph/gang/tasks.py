@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Generator, Sequence
@@ -115,13 +116,15 @@ def run_as_chunk(arrays: list[Any], job: Job, spec: GangSpec) -> Any:
 
 @dataclass(frozen=True)
 class GangRecipe(ArrayRecipe):
-    """Hold all that the tasks of a gang are made from whose members have some chunks each of one array."""
+    """Hold all that the tasks of a gang are made from whose members have some chunks each of some arrays."""
 
     job: Job  # of all members
-    names: tuple[str, ...]  # of the input
-    numblocks: tuple[int, ...]  # of the input
-    sources: Runs  # the chunks of each member, by their numbers in C order
-    #: Whether each output has the chunks of the input. Of others each member makes a chunk; of no dimension, one does.
+    names: tuple[str, ...]  # of the inputs
+    numblocks: tuple[tuple[int, ...], ...]  # of each input
+    #: The chunks of each member, ascending, by their numbers in C order, in one input after the other.
+    sources: Runs
+    #: Whether each output has the chunks of the last input, perhaps with axes of one chunk beside its own. Of others
+    #: each member makes a chunk; of no dimension, one does.
     divided: tuple[bool, ...]
     timeout: float
     on_devices: bool
@@ -133,13 +136,15 @@ class GangRecipe(ArrayRecipe):
         return tasks
 
     @property
-    def _indices(self) -> list[tuple[int, ...]]:
-        return list(np.ndindex(self.numblocks))
+    def _first(self) -> int:
+        """The number of the first chunk of the last input."""
+        return sum(map(math.prod, self.numblocks[:-1]))
 
     @property
     def _members(self) -> Members:
-        (name,), indices = self.names, self._indices
-        return [(List(*chunks_of(name, (indices[one] for one in own))), self.job) for own in self.sources]
+        inputs = zip(self.names, map(np.ndindex, self.numblocks), strict=True)
+        chunks = [chunk for name, indices in inputs for chunk in chunks_of(name, indices)]
+        return [(List(*(chunks[one] for one in own)), self.job) for own in self.sources]
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the members to the chunks of one output array."""
@@ -151,17 +156,19 @@ class GangRecipe(ArrayRecipe):
         return self._whole_output
 
     def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
-        tasks = self._output(name, which, chunks, alone=bool(chunks))
-        if len(self.divided) == 1 and chunks and len(tasks) == len(self.sources):
+        # A member without chunks of the last input makes none, so that nothing would need it.
+        alone = bool(chunks) and all(own[-1] >= self._first for own in self.sources)
+        tasks = self._output(name, which, chunks, alone)
+        if len(self.divided) == 1 and alone and len(tasks) == len(self.sources):
             return member_chunks(tasks, self._members, self.timeout, self.on_devices)
         return tasks
 
     def _output(self, name: str, which: int, chunks: Chunks, alone: bool) -> Tasks:
-        tasks, indices = Tasks(self.token), self._indices
+        tasks, indices, first = Tasks(self.token), list(np.ndindex(*map(len, chunks))), self._first
         members, _ = member_outputs(tasks, len(self.sources), alone)
         for rank, (member, own) in enumerate(zip(members, self.sources, strict=True)):
             if self.divided[which]:
-                for at, number in enumerate(own):
+                for at, number in enumerate(one - first for one in own if one >= first):
                     tasks.put((name, *indices[number]), take_chunk, member, which, at)
             elif chunks:
                 tasks.put((name, rank), getitem, member, which)

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tlz import concat
 
 from ...chunk import complete, ops_for
+from ...plan import Runs
 from .._dask import flatten
-from ..in_one_task import make_whole
-from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes
+from ..collection import Output
+from ..exchanges import read_in_gang
+from ..in_one_task import CallWithWhole, as_tuple, make_whole
+from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes, chunk_name, declared_chunks
 from ..inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..tasks import Chunks
 
@@ -30,6 +34,30 @@ def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, len
     block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
     ops = ops_for(checked_lanes(block, None, {axis: length}))
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
+
+
+@dataclass(frozen=True)
+class ElementsInGang:
+    """Read elements in a gang that gathers all of them (see `gang.gather.Reading`)."""
+
+    dtype: np.dtype[Any]
+    chunks: Chunks  # one along all axes but the one along which is read
+    declared: tuple[DeclaredChunk, ...]  # of the indices
+    axis: int
+    mode: str | None  # as for `take_block`
+
+    def check(self, chunk: Any, number: int) -> None:
+        """Check a chunk of the elements."""
+        index = list(np.ndindex(*map(len, self.chunks)))[number]
+        checked_chunk(chunk, self.dtype, chunk_name(index), ndim=len(self.chunks))
+
+    def join(self, chunks: list[Any]) -> Any:
+        """Join all elements."""
+        return CallWithWhole(as_tuple, self.dtype)(chunks, self.chunks)[0]
+
+    def read(self, whole: Any, indices: Any, number: int) -> Any:
+        """Read the elements at the indices of a chunk."""
+        return take_block(whole, indices, self.declared[number], self.axis, sum(self.chunks[self.axis]), self.mode)
 
 
 def put_block(
@@ -84,6 +112,15 @@ def take_from_axis(array: Any, indices: Any, axis: int, mode: str, limit: float)
     chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
     inputs = (array, contracted, *_declared("the indices", indices, positions))
     return _restored(_take(array, dims, inputs, chunks, axis, mode), wanted)
+
+
+def take_in_gang(array: Any, indices: Any, axis: int, mode: str | None, sources: Runs) -> Any:
+    """`take`, or `take_along_axis` of one dimension, by a gang whose members have some chunks each."""
+    declared = declared_chunks("the indices", indices.dtype, indices.chunks)
+    reading = ElementsInGang(array.dtype, array.chunks, tuple(declared), axis, mode)
+    chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
+    output = Output(np.empty_like(array._meta, shape=(0,) * len(chunks)), chunks)
+    return read_in_gang(reading, array, indices, sources, output, "take")
 
 
 def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: float) -> Any:

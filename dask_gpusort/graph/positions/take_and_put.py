@@ -17,6 +17,7 @@ from ...config import setting
 from ...plan import Workers
 from ...plan.positions import (
     INDEX_BYTES,
+    UNMOVED,
     Addressed,
     PositionsExchange,
     PositionsPlan,
@@ -27,11 +28,19 @@ from ...plan.positions import (
     names_few_chunks,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs, recipe_class
+from ..exchanges import gathering_members, keeps_runs, recipe_class
 from ..explain import note
 from ..inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
 from ..runtime import Runtime
-from .blocks import along_chunks, put_into_lanes, spread_along, take_from_axis, take_from_lanes, whole_units
+from .blocks import (
+    along_chunks,
+    put_into_lanes,
+    spread_along,
+    take_from_axis,
+    take_from_lanes,
+    take_in_gang,
+    whole_units,
+)
 from .exchange import GroupedAxis, Put, Rows, Take
 
 #: Elements, or indices, of each chunk, and the bytes that move with each.
@@ -42,6 +51,8 @@ def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     """`numpy.take`, of indices in a Dask array."""
     array, axis = flatten(array, axis)
     plan = plan_take(array, indices, axis)
+    if plan.sources:
+        return take_in_gang(array, indices, axis, mode, plan.sources)
     if plan.exchange is None:
         return take_from_axis(array, indices, axis, mode, _limit_of(plan))
     first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
@@ -75,6 +86,8 @@ def _checked_known(array: Any, indices: Any, axis: int | None, mode: str) -> tup
 def build_take_along(array: Any, indices: Any, axis: int) -> Any:
     """`numpy.take_along_axis`."""
     plan = plan_take_along(array, indices, axis)
+    if plan.sources:
+        return take_in_gang(array, indices, axis, None, plan.sources)
     if plan.exchange is None:
         return take_from_lanes(array, indices, axis, _limit_of(plan))
     exchange = plan.exchange
@@ -146,13 +159,15 @@ def plan_take(array: Any, indices: Any, axis: int) -> PositionsPlan:
     """The plan of `take`: the rows of an array, each of all elements at one position."""
     row = array.dtype.itemsize * math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
     in_chunk = [math.prod(sizes) for sizes in product(*indices.chunks)]
-    return _plan(array, indices, axis, (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES))
+    gangs = math.prod(array.numblocks) == array.numblocks[axis]
+    return _plan(array, indices, axis, (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES), gangs=gangs)
 
 
 def plan_take_along(array: Any, indices: Any, axis: int) -> PositionsPlan:
     """The plan of `take_along_axis`; an exchange is that of one lane."""
     item = array.dtype.itemsize
-    return _plan(array, indices, axis, (array.chunks[axis], item), (indices.chunks[axis], item + INDEX_BYTES))
+    moved = (array.chunks[axis], item), (indices.chunks[axis], item + INDEX_BYTES)
+    return _plan(array, indices, axis, *moved, gangs=array.ndim == 1)
 
 
 def plan_put_along(array: Any, indices: Any, values: Any, axis: int) -> PositionsPlan:
@@ -170,9 +185,12 @@ def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
 
 
 def _plan(
-    array: Any, indices: Any, axis: int, elements: Moved, requests: Moved, written_bytes: int = 0
+    array: Any, indices: Any, axis: int, elements: Moved, requests: Moved, written_bytes: int = 0, gangs: bool = False
 ) -> PositionsPlan:
-    """The plan for reading, or for writing values; elements and requests are what an exchange of one lane moves."""
+    """The plan for reading, or for writing values; elements and requests are what an exchange of one lane moves.
+
+    `gangs` says whether a gang can do that.
+    """
     runtime = Runtime.of(array)
     count = 0 if 0 in indices.shape else indices.size
     addressed = _addressed(array, count, indices.numblocks[axis] if written_bytes else 1, axis, written_bytes)
@@ -182,6 +200,10 @@ def _plan(
     memory *= setting("held_share")
     chosen = choose_addressing(addressed, shared, memory, setting("exchange"))
     plan = PositionsPlan(*chosen, addressed, memory)
+    if gangs and plan.reason not in UNMOVED:
+        moved = ([size * each for size in sizes] for sizes, each in (elements, requests))
+        if sources := gathering_members(runtime, (array, indices), *moved):
+            return _noted(PositionsPlan("gang", "gang", addressed, memory, sources=sources))
     if plan.strategy != "exchange":
         return _noted(plan)
     groups, bundles = (bundle_chunks(*moved, workers, setting("groups")) for moved in (elements, requests))

@@ -21,7 +21,7 @@ from ...plan import InputChunks, Plan, Runs
 from ...plan.memory import distinct_bytes
 from ...plan.sets import DistinctPlan, describe_distinct, gang_of_distinct, make_distinct_plan
 from ..collection import Output, new_arrays
-from ..exchanges import choose_exchange, install_or_else, keeps_runs, recipe_class
+from ..exchanges import gang_members, keeps_runs, recipe_class
 from ..explain import note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
@@ -200,15 +200,11 @@ def _gang_for(
 ) -> Runs:
     """The chunks of each member of a gang, if it finds the distinct keys."""
     runtime, asked = request.runtime, request.asked
-    if asked != "gang" and (asked != "auto" or runtime.kind != "distributed" or runtime.library != "cupy"):
-        return ()
-    holders = runtime.holders(*given)
-    chunks = InputChunks(sizes, workers=holders if len(holders) == len(sizes) else [])
-    sources = gang_of_distinct(request.order, chunks, runtime.workers, asked, columns, equal_nan)
-    if not sources:
-        return ()
-    exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=True)
-    return sources if install_or_else(exchange, asked, runtime.client)[0] == "gang" else ()
+
+    def plan(chunks: InputChunks) -> Runs:
+        return gang_of_distinct(request.order, chunks, runtime.workers, asked, columns, equal_nan)
+
+    return gang_members(runtime, asked, given, sizes, plan)
 
 
 def in_gang(
