@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ..config import setting
 from ..plan import Exchange, InputChunks, Runs, Size
+from ..plan.division import gang_of_gather
 from .runtime import ONE_PROCESS, Kind, Runtime
 from .tasks import ArrayRecipe
 
@@ -114,6 +115,26 @@ def gang_of(
         return ()
     exchange = choose_exchange(asked, runtime.kind, runtime.library, gangs=True)
     return sources if install_or_else(exchange, asked, runtime.client)[0] == "gang" else ()
+
+
+def gathering_members(
+    runtime: Runtime, arrays: tuple[Any, Any], gathered: Sequence[Size], others: Sequence[Size]
+) -> Runs:
+    """The chunks of each member of a gang that gathers the first of two arrays, to read from it for the second one.
+
+    Bytes of each chunk are those of elements, and for the second array of what is read too.
+    """
+    asked = setting("exchange")
+
+    def choose(chunks: InputChunks) -> Runs:
+        return gang_of_gather(chunks, len(gathered), runtime.workers, asked)
+
+    return gang_of(runtime, asked, [*gathered, *others], arrays, choose)
+
+
+def read_in_gang(*arguments: Any) -> Any:
+    """Call `gang.gather.read_gathered`, which is imported here because it imports distributed."""
+    return import_module(".gang.gather", __package__).read_gathered(*arguments)
 
 
 def keeps_runs(runtime: Runtime) -> bool:

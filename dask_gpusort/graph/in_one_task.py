@@ -52,7 +52,8 @@ class InOneTask(ArrayRecipe):
     divided: tuple[bool, ...] = (False,)
     lanes: tuple[int, ...] = ()  # dimensions whose chunks have different lanes, and tasks
     output_dims: tuple[int, ...] = ()  # for lanes, the dimension of the input that each of an output is; else -1
-    others: tuple[tuple[int, ...], ...] = ()  # numbers of chunks of the last inputs, all of which follow the others
+    #: Numbers of chunks of the last inputs, all of which follow the others. Each makes one chunk of each output.
+    others: tuple[tuple[int, ...], ...] = ()
 
     takes_held_chunks = True
 
@@ -84,6 +85,10 @@ class InOneTask(ArrayRecipe):
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the arrays to the chunks of one output array."""
         tasks = Tasks(self.token)
+        if self.others:
+            for number, at in enumerate(np.ndindex(*map(len, chunks))):
+                tasks.put((name, *at), take_chunk, tasks.ref(self.stage, 0), which, number)
+            return tasks
         if self.divided[which]:
             _divide(tasks, name, which, chunks, tasks.ref(self.stage, 0), len(self.chunks))
             return tasks
@@ -112,6 +117,11 @@ def _divide(tasks: Tasks, name: str, which: int, chunks: Chunks, made: TaskRef, 
 def take(joined: tuple[Any, ...], which: int, part: tuple[slice, ...]) -> Any:
     """Task: one output chunk."""
     return cut_part(joined[which], part)
+
+
+def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:
+    """Task: one of the chunks of one output array, of which a task makes several."""
+    return made[which][at]
 
 
 def take_unknown(joined: tuple[Any, ...], which: int, index: tuple[int, ...]) -> Any:

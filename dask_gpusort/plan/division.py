@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, zip_longest
 
 from tlz import partition_all
 
@@ -68,6 +68,8 @@ ALONE = -1
 #: A GPU's share of the keys, as a fraction of its memory, above which a gang does not fit: with an input that is kept,
 #: sorted chunks and finished groups, three shares would exceed the limit above which results are spilled.
 MOST_SHARE_FRACTION = 1 / 5
+#: Copies of what a gang gathers in each member: as received, and joined.
+GATHERED_COPIES = 2
 #: Chunks that fit the GPU side by side: one is sorted while the others are copied. The memory copies of one thread take
 #: some five times as long as the bus, in each direction.
 CHUNKS_IN_FLIGHT = 8
@@ -239,6 +241,23 @@ def fits_members(given: InputChunks, workers: Workers, share: float) -> bool:
     if not workers.devices or len(chunks_of_workers(given)) < 2:
         return False
     return not share > (workers.memory or math.inf) * MOST_SHARE_FRACTION
+
+
+def gang_of_gather(given: InputChunks, gathered: int, workers: Workers, asked: str) -> Runs:
+    """The chunks of each member of a gang that gathers the first chunks in all members; empty if other tasks should.
+
+    The sizes are bytes, of the `gathered` chunks, and then of those that read from them and of what they read.
+    """
+    if asked not in ("auto", "gang") or gathered < 2 or math.isnan(sum(given.sizes)):
+        return ()
+    held, sources = bool(chunks_of_workers(given)), gang_bundles(given, workers)
+    if not held:  # then each member has a part of both sides
+        sides = InputChunks(given.sizes[:gathered]), InputChunks(given.sizes[gathered:])
+        pairs = zip_longest(*(gang_bundles(side, workers) for side in sides), fillvalue=())
+        sources = tuple((*first, *(gathered + chunk for chunk in second)) for first, second in pairs)
+    own = max(sum(given.sizes[chunk] for chunk in chunks) for chunks in sources)
+    fits = fits_members(given, workers, GATHERED_COPIES * sum(given.sizes[:gathered]) + own)
+    return sources if len(sources) > 1 and (fits or asked == "gang") else ()
 
 
 def _steps(order: Order, rows: float, companion_bytes: int, memory: int, in_flight: int) -> int:

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .division import count_groups
-from .terms import Size, Workers, format_chunks, format_lines, format_number, format_size, format_tasks
+from .terms import Runs, Size, Workers, format_chunks, format_lines, format_number, format_size, format_tasks
 
 #: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
-#: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks.
-PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange", "slices"]
+#: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks; a gang whose
+#: members gather all elements.
+PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange", "slices", "gang"]
 #: Why: lanes are whole in a chunk; sizes are unknown; there is no element or index; the setting says so; all tasks
-#: share one memory; lanes fit a chunk; they do not; few indices of a shared memory read single chunks.
-PositionsReason = Literal["whole", "unknown", "empty", "asked", "shared", "fit", "long", "few"]
+#: share one memory; lanes fit a chunk; they do not; few indices of a shared memory read single chunks; chunks are on
+#: several GPUs that can hold all elements each, or a gang is asked for.
+PositionsReason = Literal["whole", "unknown", "empty", "asked", "shared", "fit", "long", "few", "gang"]
+#: Those for which no element moves from one chunk to another.
+UNMOVED: tuple[PositionsReason, ...] = ("whole", "unknown", "empty")
 
 #: A chunk of the elements is read by itself if there are so many times as many elements as indices: to join the chunks
 #: would take longer than to find the elements.
@@ -134,6 +138,7 @@ class PositionsPlan:
     array: Addressed
     memory: float  # bytes that joined chunks may take in one memory
     exchange: PositionsExchange | None = None  # for the strategy "exchange"
+    sources: Runs = ()  # the chunks of each member of a gang, of the elements and then of the indices
 
     @property
     def projected_bytes(self) -> float:
@@ -142,7 +147,7 @@ class PositionsPlan:
         if exchange is not None:
             group, bundle = exchange.group_bytes, exchange.bundle_bytes
             return max(2 * group, group + bundle, 2 * bundle)
-        if self.strategy == "gather":
+        if self.strategy in ("gather", "gang"):
             return 2 * array.bytes
         if self.strategy == "rechunk":
             return max(array.lane_bytes, min(array.limit, array.bytes))
@@ -162,6 +167,7 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
         "fit": f"lanes are in several chunks, and fit one of {fits}",
         "long": f"lanes are in several chunks, and do not fit one of {fits}",
         "few": "indices are few, and most chunks need not be joined",
+        "gang": f"{len(plan.sources):,} members gather all elements, and read theirs, in one task each",
     }
     if exchange is not None:
         by = "runs that workers keep" if exchange.kept else "tasks"
@@ -171,6 +177,7 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
         moves = {
             "rechunk": f"every element once, {format_size(array.bytes)}",
             "slices": "the elements that the indices name",
+            "gang": f"every element to {len(plan.sources):,} members, {format_size(array.bytes)} to each",
         }.get(plan.strategy, "nothing" if array.chunks == 1 else "nothing: the chunks are in one memory")
     decisions = {
         "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, "

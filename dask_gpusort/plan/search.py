@@ -27,8 +27,8 @@ KEPT_SHARE = 1 / 32
 DEVICE_SHARE = 1 / 16
 
 #: Why keys are joined or grouped: they fit a share of the memory, or it is unknown whether they do; a sorter needs all
-#: of them; they are few; NumPy compares objects; they do not fit; a number of groups is asked for.
-SearchReason = Literal["fits", "unknown", "sorter", "few", "objects", "large", "asked"]
+#: of them; they are few; NumPy compares objects; they do not fit; a number of groups is asked for; a gang gathers them.
+SearchReason = Literal["fits", "unknown", "sorter", "few", "objects", "large", "asked", "gang"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class SearchPlan:
     limit: float  # bytes up to which keys are joined in one array
     sorts: bool = False  # whether the keys are sorted first
     kept: bool = False  # whether workers keep what moves, in memory or in files
+    sources: Runs = ()  # the chunks of each member of a gang, of the keys and then of the needles
 
     @property
     def joined(self) -> bool:
@@ -64,7 +65,7 @@ class SearchPlan:
         """Bytes of keys for each process; or of keys and needles for the groups, and 8 bytes back for each needle."""
         keys, needles = sum(self.searched.keys), sum(self.searched.needles)
         if self.joined:
-            return keys * max(self.workers.processes, 1)
+            return keys * (len(self.sources) or max(self.workers.processes, 1))
         return keys + needles + needles / self.searched.needle_itemsize * 8
 
     @property
@@ -75,7 +76,7 @@ class SearchPlan:
             return max(JOIN_COPIES * _largest(self.searched.keys, self.groups), BUNDLE_COPIES * looked_up)
         keys = sum(self.searched.keys)
         needles = looked_up / self.searched.needle_itemsize * host_bytes("needles", self.searched.needle_itemsize)
-        threads = self.workers.threads / max(self.workers.processes, 1)
+        threads = 1 if self.sources else self.workers.threads / max(self.workers.processes, 1)
         return max(JOIN_COPIES * keys, keys + threads * needles)
 
 
@@ -157,12 +158,17 @@ def describe_search(plan: SearchPlan, tasks: int) -> str:
         "large": f"they do not fit {limit}",
         "asked": "a number of groups is set",
     }
-    how = "all keys are one array" if plan.joined else f"keys are {len(plan.groups):,} groups of chunks"
+    if plan.sources:
+        strategy = f"gang: {len(plan.sources):,} members gather all keys, and look needles up, in one task each"
+    elif plan.joined:
+        strategy = f"join: all keys are one array, because {reasons[plan.reason]}"
+    else:
+        strategy = f"groups: keys are {len(plan.groups):,} groups of chunks, because {reasons[plan.reason]}"
     bundles = f", in {len(plan.bundles):,} bundles of chunks" if plan.bundles else ""
     decisions = {
         "keys": f"{format_size(sum(keys))} in {format_chunks(len(keys))}" + (", sorted first" if plan.sorts else ""),
         "needles": f"{format_size(sum(needles))} in {format_chunks(len(needles))}{bundles}",
-        "strategy": f"{'join' if plan.joined else 'groups'}: {how}, because {reasons[plan.reason]}",
+        "strategy": strategy,
         "moves": _moves(plan),
         "tasks": format_tasks(tasks, len(needles)),
         "peak": f"{format_size(plan.projected_bytes)} for each {'process' if plan.joined else 'thread'}",

@@ -16,7 +16,7 @@ from support.sorting import check_sizes, computed
 
 import dask_gpusort
 from dask_gpusort.graph.input_checks import DeclaredChunk
-from dask_gpusort.graph.positions.blocks import take_in_one_task
+from dask_gpusort.graph.positions.blocks import take_at_once
 from dask_gpusort.graph.positions.exchange import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
 
 
@@ -97,7 +97,7 @@ def test_one_task_takes_all_chunks(data):
     chunks = at.chunks
     if data.draw(st.booleans()):  # of unknown sizes
         at = at[da.ones(len(indices), chunks=at.chunks, dtype=bool)]
-    found = take_in_one_task(x, at, mode)
+    found = take_at_once(x, at, 0, mode, ())
     assert sum(str(key[0]).startswith("take-join") for key in dict(found.dask)) == (at.npartitions > 1)
     oracle.assert_same_bits(computed(found), array.take(indices, axis=0, mode=mode))
     check_sizes(found, (*chunks, *x.chunks[1:]))
@@ -110,6 +110,7 @@ def test_one_task_refuses_chunks_and_indices_that_are_not_what_they_say():
         (at.map_blocks(lambda one: one[1:], dtype=at.dtype), "true chunks="),
     ):
         with pytest.raises((IndexError, ValueError), match=error):
-            take_in_one_task(x, wrong, "raise").compute(scheduler="synchronous")
-    with pytest.raises(ValueError, match="10"):
-        take_in_one_task(x.map_blocks(lambda one: one[1:], dtype=x.dtype), at, "raise").compute(scheduler="synchronous")
+            take_at_once(x, wrong, 0, "raise", ()).compute(scheduler="synchronous")
+    wrong = x.map_blocks(lambda one: one[1:], dtype=x.dtype)
+    with pytest.raises(ValueError, match="chunk 0 of the input has 3 keys"):
+        take_at_once(wrong, at, 0, "raise", ()).compute(scheduler="synchronous")

@@ -310,7 +310,7 @@ def distinct_in_gang(
     recipe = GangRecipe(
         DistinctJob(order, columns, numbering, shapes, parts, tuple(results), divisor),
         (array.name,),
-        array.numblocks,
+        (array.numblocks,),
         sources,
         divided=tuple(result.of == "keys" for result in results),
         timeout=setting("gang_timeout"),

@@ -18,6 +18,7 @@ from ...plan import Plan, Runs
 from .. import serialization
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
+from ..in_one_task import take_chunk
 from ..input_checks import changed_run, only_chunk
 from ..sort.by_tasks import (
     Bundle,
@@ -117,13 +118,15 @@ def run_as_chunk(arrays: list[Any], job: Job, spec: GangSpec) -> Any:
 
 @dataclass(frozen=True)
 class GangRecipe(ArrayRecipe):
-    """Hold all that the tasks of a gang are made from whose members have some chunks each of one array."""
+    """Hold all that the tasks of a gang are made from whose members have some chunks each of some arrays."""
 
     job: Job  # of all members
-    names: tuple[str, ...]  # of the input
-    numblocks: tuple[int, ...]  # of the input
-    sources: Runs  # the chunks of each member, by their numbers in C order
-    #: Whether each output has the chunks of the input. Of others the first members make a chunk each, by their ranks.
+    names: tuple[str, ...]  # of the inputs
+    numblocks: tuple[tuple[int, ...], ...]  # of each input
+    #: The chunks of each member, ascending, by their numbers in C order, in one input after the other.
+    sources: Runs
+    #: Whether each output has the chunks of the last input, perhaps with axes of one chunk beside its own. Of others
+    #: the first members make a chunk each, by their ranks.
     divided: tuple[bool, ...]
     timeout: float
     on_devices: bool
@@ -135,13 +138,15 @@ class GangRecipe(ArrayRecipe):
         return tasks
 
     @property
-    def _indices(self) -> list[tuple[int, ...]]:
-        return list(np.ndindex(self.numblocks))
+    def _first(self) -> int:
+        """The number of the first chunk of the last input."""
+        return sum(map(math.prod, self.numblocks[:-1]))
 
     @property
     def _members(self) -> Members:
-        (name,), indices = self.names, self._indices
-        return [(List(*chunks_of(name, (indices[one] for one in own))), self.job) for own in self.sources]
+        inputs = zip(self.names, map(np.ndindex, self.numblocks), strict=True)
+        chunks = [chunk for name, indices in inputs for chunk in chunks_of(name, indices)]
+        return [(List(*(chunks[one] for one in own)), self.job) for own in self.sources]
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the members to the chunks of one output array."""
@@ -153,13 +158,15 @@ class GangRecipe(ArrayRecipe):
         return self._whole_output
 
     def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
-        tasks = self._output(name, which, chunks, alone=math.prod(map(len, chunks)) >= len(self.sources))
+        # A member without chunks of the last input makes none, so that nothing would need it.
+        whole = math.prod(map(len, chunks)) >= len(self.sources)
+        tasks = self._output(name, which, chunks, alone=whole and all(own[-1] >= self._first for own in self.sources))
         if len(self.divided) == 1 and chunks and len(tasks) == len(self.sources):
             return member_chunks(tasks, self._members, self.timeout, self.on_devices)
         return tasks
 
     def _output(self, name: str, which: int, chunks: Chunks, alone: bool) -> Tasks:
-        tasks, indices = Tasks(self.token), list(np.ndindex(*map(len, chunks)))
+        tasks, indices, first = Tasks(self.token), list(np.ndindex(*map(len, chunks))), self._first
         small = len(self.divided) == len(indices) == 1
         members, _ = member_outputs(tasks, len(self.sources), alone, small)
         if not self.divided[which]:
@@ -167,14 +174,9 @@ class GangRecipe(ArrayRecipe):
                 tasks.put((name, *index), getitem, member, which)
             return tasks
         for member, own in zip(members, self.sources, strict=True):
-            for at, number in enumerate(own):
+            for at, number in enumerate(one - first for one in own if one >= first):
                 tasks.put((name, *indices[number]), take_chunk, member, which, at)
         return tasks
-
-
-def take_chunk(arrays: tuple[Any, ...], which: int, at: int) -> Any:
-    """Task: one of the chunks that a member makes of one output array."""
-    return arrays[which][at]
 
 
 def sort_members(plan: Plan, sources: Sources, finish: Finish) -> Members:

@@ -16,10 +16,12 @@ import numpy as np
 from tlz import concat
 
 from ...chunk import complete, ops_for
+from ...plan import Runs
 from .._dask import flatten
 from ..collection import Output, new_arrays
-from ..in_one_task import InOneTask, chunk_starts, make_whole
-from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes, declared_chunks
+from ..exchanges import read_in_gang
+from ..in_one_task import CallWithWhole, InOneTask, as_tuple, make_whole
+from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes, chunk_name, declared_chunks
 from ..inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..tasks import Chunks
 
@@ -32,6 +34,36 @@ def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, len
     block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
     ops = ops_for(checked_lanes(block, None, {axis: length}))
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Read elements where all of them are gathered (see `gang.gather.Reading`)."""
+
+    dtype: np.dtype[Any]
+    chunks: Chunks  # one along all axes but the one along which is read
+    declared: tuple[DeclaredChunk, ...]  # of the indices
+    axis: int
+    mode: str | None  # as for `take_block`
+
+    def check(self, chunk: Any, number: int) -> None:
+        """Check a chunk of the elements."""
+        index = list(np.ndindex(*map(len, self.chunks)))[number]
+        checked_chunk(chunk, self.dtype, chunk_name(index), ndim=len(self.chunks))
+
+    def join(self, chunks: list[Any]) -> Any:
+        """Join all elements."""
+        return CallWithWhole(as_tuple, self.dtype)(chunks, self.chunks)[0]
+
+    def read(self, whole: Any, indices: Any, number: int) -> Any:
+        """Read the elements at the indices of a chunk."""
+        return take_block(whole, indices, self.declared[number], self.axis, sum(self.chunks[self.axis]), self.mode)
+
+    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[list[Any]]:
+        """Task: the elements at the indices of each chunk, of all chunks of elements and then all of indices."""
+        count = math.prod(map(len, sizes))
+        whole = self.join(chunks[:count])
+        return ([self.read(whole, chunk, number) for number, chunk in enumerate(chunks[count:])],)
 
 
 def put_block(
@@ -88,36 +120,17 @@ def take_from_axis(array: Any, indices: Any, axis: int, mode: str, limit: float)
     return _restored(_take(array, dims, inputs, chunks, axis, mode), wanted)
 
 
-@dataclass(frozen=True)
-class TakeFromWhole:
-    """Take rows of all chunks of an array, at the positions in all chunks of another one."""
-
-    index_dtype: np.dtype[Any]
-    length: float  # rows of the array
-    mode: str
-
-    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any, ...]:
-        """Task: the rows, from the chunks of indices and those of the array; then where the chunks of indices start."""
-        declared = declared_chunks("the indices", self.index_dtype, sizes)
-        indices = [one.check(chunk) for one, chunk in zip(declared, chunks, strict=False)]
-        ops = ops_for(chunks[-1])
-        whole = ops.concatenate([checked_chunk(block, None) for block in chunks[len(indices) :]])
-        checked_lanes(whole, None, {0: self.length})
-        found = ops.take(whole, ops.concatenate(indices), 0, self.mode)
-        return complete(found), chunk_starts([one.shape for one in indices], sizes)
-
-
-def take_in_one_task(array: Any, indices: Any, mode: str) -> Any:
-    """`take` along the first axis, of one-dimensional indices: tasks would wait for a device one after the other."""
-    recipe = InOneTask(
-        TakeFromWhole(indices.dtype, array.shape[0], mode),
-        "take-join",
-        (indices.name, array.name),
-        indices.chunks,
-        divided=(True,),
-        others=(array.numblocks,),
-    )
-    return new_arrays(recipe, [indices, array], [Output(array._meta, (*indices.chunks, *array.chunks[1:]))], "take")[0]
+def take_at_once(array: Any, indices: Any, axis: int, mode: str, sources: Runs) -> Any:
+    """`take` by a gang whose members have some chunks each, or without any in one task: others would wait in turn."""
+    declared = declared_chunks("the indices", indices.dtype, indices.chunks)
+    elements = Elements(array.dtype, array.chunks, tuple(declared), axis, mode)
+    chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
+    output = Output(np.empty_like(array._meta, shape=(0,) * len(chunks)), chunks)
+    if sources:
+        return read_in_gang(elements, array, indices, sources, output, "take")
+    names, others = (array.name, indices.name), (indices.numblocks,)
+    recipe = InOneTask(elements, "take-join", names, array.chunks, others=others)
+    return new_arrays(recipe, [array, indices], [output], "take")[0]
 
 
 def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: float) -> Any:

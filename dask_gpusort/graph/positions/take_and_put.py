@@ -17,6 +17,7 @@ from ...config import setting
 from ...plan import Workers
 from ...plan.positions import (
     INDEX_BYTES,
+    UNMOVED,
     Addressed,
     PositionsExchange,
     PositionsPlan,
@@ -27,7 +28,7 @@ from ...plan.positions import (
     names_few_chunks,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs, recipe_class
+from ..exchanges import gathering_members, keeps_runs, recipe_class
 from ..explain import note
 from ..inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
 from ..runtime import Runtime
@@ -35,9 +36,9 @@ from .blocks import (
     along_chunks,
     put_into_lanes,
     spread_along,
+    take_at_once,
     take_from_axis,
     take_from_lanes,
-    take_in_one_task,
     whole_units,
 )
 from .exchange import GroupedAxis, Put, Rows, Take
@@ -50,10 +51,10 @@ def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     """`numpy.take`, of indices in a Dask array."""
     array, axis = flatten(array, axis)
     plan = plan_take(array, indices, axis)
+    at_once = plan.strategy == "gather" and plan.reason != "empty" and _is_divided_along(array, axis)
+    if plan.sources or (at_once and library_of(array._meta) == "cupy"):
+        return take_at_once(array, indices, axis, mode, plan.sources)
     if plan.exchange is None:
-        alone = plan.strategy == "gather" and axis == 0 and array.numblocks[0] == math.prod(array.numblocks)
-        if alone and indices.ndim == 1 and plan.reason != "empty" and library_of(array._meta) == "cupy":
-            return take_in_one_task(array, indices, mode)
         return take_from_axis(array, indices, axis, mode, _limit_of(plan))
     first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
     found = _take_by_exchange(with_axes(array, first), indices, axis, mode, plan.exchange)
@@ -155,11 +156,17 @@ def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsEx
     return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]
 
 
+def _is_divided_along(array: Any, axis: int) -> bool:
+    """Whether an array has one chunk along all other axes."""
+    return bool(array.numblocks[axis] == math.prod(array.numblocks))
+
+
 def plan_take(array: Any, indices: Any, axis: int) -> PositionsPlan:
     """The plan of `take`: the rows of an array, each of all elements at one position."""
     row = array.dtype.itemsize * math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
     in_chunk = [math.prod(sizes) for sizes in product(*indices.chunks)]
-    return _plan(array, indices, axis, (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES))
+    moved = (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES)
+    return _plan(array, indices, axis, *moved, gangs=_is_divided_along(array, axis))
 
 
 def plan_take_along(array: Any, indices: Any, axis: int) -> PositionsPlan:
@@ -183,9 +190,12 @@ def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
 
 
 def _plan(
-    array: Any, indices: Any, axis: int, elements: Moved, requests: Moved, written_bytes: int = 0
+    array: Any, indices: Any, axis: int, elements: Moved, requests: Moved, written_bytes: int = 0, gangs: bool = False
 ) -> PositionsPlan:
-    """The plan for reading, or for writing values; elements and requests are what an exchange of one lane moves."""
+    """The plan for reading, or for writing values; elements and requests are what an exchange of one lane moves.
+
+    `gangs` says whether a gang can do that.
+    """
     runtime = Runtime.of(array)
     count = 0 if 0 in indices.shape else indices.size
     addressed = _addressed(array, count, indices.numblocks[axis] if written_bytes else 1, axis, written_bytes)
@@ -195,6 +205,10 @@ def _plan(
     memory *= setting("held_share")
     chosen = choose_addressing(addressed, shared, memory, setting("exchange"))
     plan = PositionsPlan(*chosen, addressed, memory)
+    if gangs and plan.reason not in UNMOVED:
+        moved = ([size * each for size in sizes] for sizes, each in (elements, requests))
+        if sources := gathering_members(runtime, (array, indices), *moved):
+            return _noted(PositionsPlan("gang", "gang", addressed, memory, sources=sources))
     if plan.strategy != "exchange":
         return _noted(plan)
     groups, bundles = (bundle_chunks(*moved, workers, setting("groups")) for moved in (elements, requests))

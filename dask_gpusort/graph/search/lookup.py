@@ -145,9 +145,7 @@ def join_keys(
     `others` are chunks of the positions that sort the keys, none if they are sorted; or of values at the keys.
     """
     for number, (chunk, size) in enumerate(zip(chunks, sizes, strict=True), first):
-        array = "xp" if question.interpolation else "the sorted keys"
-        what = "a chunk of test_elements" if question.want in ("in", "not in") else f"chunk {number} of {array}"
-        checked_chunk(chunk, question.key_dtype, what)
+        what = check_keys(chunk, number, question)
         if chunk.size != size and not math.isnan(size):
             raise wrong_size(f"{what} has {chunk.size} keys", size)
     ops = ops_for(chunks[0])
@@ -169,6 +167,14 @@ def join_keys(
         keys = ops.local_sort(keys, (), question.transit, positions=False).keys
     found = make_value_set(keys, question.most_values) if question.most_values else None
     return (complete(keys), None) if found is None else (complete(found[0]), found[1])
+
+
+def check_keys(chunk: Any, number: int, question: Question) -> str:
+    """Check a chunk of the keys, and give its name."""
+    array = "xp" if question.interpolation else "the sorted keys"
+    what = "a chunk of test_elements" if question.want in ("in", "not in") else f"chunk {number} of {array}"
+    checked_chunk(chunk, question.key_dtype, what)
+    return what
 
 
 def _that_can_be_equal(part: Any, dtype: np.dtype[Any]) -> Any:
@@ -331,6 +337,28 @@ class Bundle(NamedTuple):
 def look_up_chunk(found: SortedKeys, block: Any, declared: DeclaredChunk, question: Question) -> Any:
     """Task: what is wanted of the needles of a chunk, in its shape."""
     return look_up(found, declared.check(block), question)
+
+
+@dataclass(frozen=True)
+class KeysInGang:
+    """Look needles up in a gang that gathers the keys (see `gang.gather.Reading`)."""
+
+    question: Question
+    sizes: tuple[Size, ...]  # of the chunks of keys
+    declared: tuple[DeclaredChunk, ...]  # of the needles
+
+    def check(self, chunk: Any, number: int) -> None:
+        """Check a chunk of the keys."""
+        check_keys(chunk, number, self.question)
+
+    def join(self, chunks: list[Any]) -> SortedKeys:
+        """Join all keys."""
+        with ops_for(chunks[0]).exclusive():
+            return join_keys(chunks, self.question, self.sizes)
+
+    def read(self, found: SortedKeys, block: Any, number: int) -> Any:
+        """Look the needles of a chunk up."""
+        return look_up_chunk(found, block, self.declared[number], self.question)
 
 
 def look_up_bundle(

@@ -21,21 +21,26 @@ from ...plan.search import (
     choose_membership,
     describe_no_search,
     describe_search,
+    holds_objects,
     make_search_plan,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs, recipe_class
+from ..exchanges import gathering_members, keeps_runs, read_in_gang, recipe_class
 from ..explain import note
+from ..input_checks import declared_chunks
 from ..inputs import concatenated_dtype, flatten, same_chunks
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Keys, Options
-from .lookup import Interpolation, Lookup, Question
+from .lookup import Interpolation, KeysInGang, Lookup, Question
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
 #: all: the set is an array of bool.
 VALUES_PER_ELEMENT = 6
 MOST_VALUES = 1 << 26
+
+#: Bytes of a rank.
+RANK_BYTES = 8
 
 #: What elements of the kinds of dtypes are; numbers are of all other ones.
 _KINDS_OF_EQUALS = {"S": "bytes", "U": "text", "T": "text", "M": "date", "m": "duration", "V": "record"}
@@ -45,7 +50,8 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     """Rank needles among keys, one-dimensional, sorted or with a `sorter` of positions; then all keys are joined."""
     order = Order(concatenated_dtype([array, needles]), stable=True)
     question = Question(order, side, array.dtype, needles.dtype)
-    plan = _plan(array, needles, order.dtype, near=True, whole=None if sorter is None else "sorter")
+    gangs = sorter is None and not holds_objects(order.dtype)
+    plan = _plan(array, needles, order.dtype, near=True, whole=None if sorter is None else "sorter", gangs=gangs)
     return _looked_up(plan, question, array, needles, sorter)
 
 
@@ -80,9 +86,10 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
         note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
-    plan = _plan(test if whole else flatten(test, None)[0], array, dtype, whole=whole, sorts=whole is None)
+    test = test if whole else flatten(test, None)[0]
+    plan = _plan(test, array, dtype, whole=whole, sorts=whole is None, gangs=whole != "objects")
     if plan.sorts:
-        (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
+        (test,) = build_sort(Options(), "keys", test, axis=0)
     question = Question(
         order=Order(dtype, stable=True),
         want="not in" if invert else "in",
@@ -121,6 +128,12 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
     # The other array is a sorter, or has the values at the keys.
     Options().check(Keys(needles.astype(question.order.dtype), question.order))
     inputs = [keys, needles, *(() if other is None else (other,))]
+    output = Output(np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=question.dtype), needles.chunks)
+    prefix = "interp" if question.interpolation else "searchsorted" if question.is_rank else "isin"
+    if plan.sources:
+        declared = declared_chunks(question.needles, question.needle_dtype, needles.chunks)
+        reading = KeysInGang(question, tuple(map(math.prod, product(*keys.chunks))), tuple(declared))
+        return read_in_gang(reading, keys, needles, plan.sources, output, prefix)
     lookup = recipe_class(Lookup, plan.kept)(
         plan=plan,
         question=question if plan.joined else replace(question, most_values=0, joined=False),
@@ -129,9 +142,7 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
         chunks=needles.chunks,
         sorter_blocks=0 if other is None else other.numblocks[0],
     )
-    meta = np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=question.dtype)
-    prefix = "interp" if question.interpolation else "searchsorted" if question.is_rank else "isin"
-    return new_arrays(lookup, inputs, [Output(meta, needles.chunks)], prefix)[0]
+    return new_arrays(lookup, inputs, [output], prefix)[0]
 
 
 def _plan(
@@ -143,20 +154,24 @@ def _plan(
     near: bool = False,
     whole: SearchReason | None = None,
     sorts: bool = False,
+    gangs: bool = False,
 ) -> SearchPlan:
     """Plan for keys and needles that are converted to a dtype, with some bytes of a value for each key."""
     itemsize = max(dtype.itemsize, 1)
     runtime = Runtime.of(needles)
+    moved = _bytes(keys, itemsize), _bytes(needles, itemsize + RANK_BYTES)
+    sources = gathering_members(runtime, (keys, needles), *moved) if gangs else ()
     plan = make_search_plan(
         Searched(_bytes(keys, itemsize + value_bytes), _bytes(needles, itemsize), itemsize),
         runtime.workers,
         runtime.memory,
         setting("groups"),
         one_memory=near and runtime.one_process,
-        whole=whole,
-        sorts=sorts,
+        whole="gang" if sources else whole,
+        sorts=sorts and not sources,
         kept=runtime.kind == "distributed" and keeps_runs(runtime),
     )
+    plan = replace(plan, sources=sources)
     note(plan, lambda made: describe_search(plan, made.tasks))
     return plan
 
