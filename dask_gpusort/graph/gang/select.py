@@ -167,7 +167,7 @@ def select_in_gang(array: Any, statistic: Statistic, axes: tuple[int, ...], plan
     recipe = GangRecipe(
         SelectJob(statistic, axes, plan.keys_per_stratum, array.dtype, shapes, plan.sources, shape),
         (array.name,),
-        array.numblocks,
+        (array.numblocks,),
         plan.sources,
         divided=(False,),
         timeout=setting("gang_timeout"),
