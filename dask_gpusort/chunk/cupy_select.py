@@ -91,11 +91,6 @@ def _rows(parts: Sequence[Any]) -> list[Any]:
     return [cupy.ascontiguousarray(part).reshape(1, -1) for part in parts]
 
 
-def sample(keys: Any, positions: npt.NDArray[np.int64]) -> Any:
-    """Give the keys at some positions."""
-    return keys[cupy.asarray(positions)]
-
-
 def keys_at(parts: Sequence[Any], ranks: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Keys at some ranks of a few keys, on the host; NaN are last."""
     if not len(ranks):

@@ -116,11 +116,6 @@ def count_nans(keys: np.ndarray) -> int:
     return int(np.count_nonzero(keys != keys))
 
 
-def sample(keys: np.ndarray, positions: NDArray[np.int64]) -> np.ndarray:
-    """Give the keys at some positions."""
-    return keys.take(positions)
-
-
 def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
     """Count keys up to the ends of disjoint, closed, ascending brackets, shape (4, brackets), and take those inside."""
     # NaN are in no bracket; keys strictly inside stay in the order of the input.

@@ -71,12 +71,16 @@ def stratum_of(size: int, brackets: int) -> int:
     return 1 if few else int(size / samples)
 
 
-def draw_positions(size: int, keys_per_stratum: float, seed: int) -> IntArray:
-    """Random positions in a chunk, ascending: one drawn from each stratum, without those behind the end."""
+def draw_positions(size: int, keys_per_stratum: float, random: Any) -> Any:
+    """Random positions in a chunk, ascending: one drawn from each stratum, unless it is behind the end.
+
+    `random` are random words of 64 bits, as many as there are strata.
+    """
     # All strata have the same size in all chunks, so that all samples have the same weight.
-    count = strata(size, keys_per_stratum)
-    drawn = (np.arange(count) + np.random.default_rng(seed).random(count)) * keys_per_stratum
-    return drawn[: np.searchsorted(drawn, size)].astype(np.int64)
+    fraction = (random >> np.uint64(11)) * 2.0**-53
+    drawn = (np.arange(len(random), like=random) + fraction) * keys_per_stratum
+    # Only the last stratum may end behind the chunk.
+    return drawn[: len(drawn) - bool(len(drawn) and drawn[-1] >= size)].astype(np.int64)
 
 
 def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:

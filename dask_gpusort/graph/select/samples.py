@@ -92,7 +92,8 @@ def draw(part: Any, number: int, axes: Sequence[int], keys_per_stratum: float) -
 
 
 def _sample(keys: Any, number: int, keys_per_stratum: float) -> Any:
-    return ops_for(keys).sample(keys, selection.draw_positions(len(keys), keys_per_stratum, number))
+    random = ops_for(keys).random_keys(0, selection.strata(len(keys), keys_per_stratum), number)
+    return keys[selection.draw_positions(len(keys), keys_per_stratum, random)]
 
 
 def draw_chunk(
