@@ -164,6 +164,24 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
+    "graph/test_gang_select.py": {
+        "gang of a statistic: a member that changed": ('raise changed_source(f"member', 'print(f"member'),
+        "gang of a statistic: keys of each member": ("run.keys[low:high], row", "run.keys[: high - low], row"),
+        "gang of a statistic: counts of each bracket": (
+            "ENDS * count for count in brackets)",
+            "0 for count in brackets)",
+        ),
+        "gang of a statistic: to the first member alone": (
+            "if everywhere or rank == 0 else keys[:0]",
+            "if True else keys[:0]",
+        ),
+        "gang of a statistic: brackets of the round": ("searches = scan_again(", "scan_again("),
+        "gang of a statistic: lanes in the same chunks": ("plan.lanes.blocks != 1 or ", ""),
+        "gang of a statistic: memory": ("workers, plan.moved_bytes)", "workers, 0)"),
+    },
+    "graph/test_gang_select.py::test_members_and_one_task_more": {
+        "gang of a statistic: all members": ("() if alone else made if", "() if alone else () if"),
+    },
     "graph/test_gang_worker.py": {
         "gang: shards of all exchanges": ("if key[:3] == sender", "if key == (*sender, 0)"),
         "gang: the communicator of an attempt": ("if self._communicator is None:", "if True:"),

@@ -24,9 +24,9 @@ coordinator on the scheduler starts them::
     "exchanged"                           ----->    waits for all members: then the next gang may start
     merge the last group, return
 
-An attempt has one exchange, or several, one after the other: distinct values, sets and ranks need up to four. Nothing
-is freed before the last one, so a loss repeats all of them. Only one gang at a time exchanges on a worker, in one order
-for the whole cluster.
+An attempt has one exchange, or several, one after the other: distinct values, sets and ranks need up to four, order
+statistics three or more. Nothing is freed before the last one, so a loss repeats all of them. Only one gang at a time
+exchanges on a worker, in one order for the whole cluster.
 
 If a worker is lost, or an exchange fails, the coordinator aborts the attempt. The members still have their sorted
 chunks and are ready again at once; Dask runs lost members elsewhere, and the coordinator makes it run members again
@@ -38,6 +38,7 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 ===================  ================================================================================
 `tasks`              the graph, and what a member of a sort does
 `distinct`           what a member does that finds distinct keys
+`select`             what a member does that searches an order statistic by samples
 `member`             a member's side of the conversation, on a worker's thread, and the plugin that passes messages
 `communicator`       how shards move: the protocol, and its implementation over the workers' own comms
 `coordinator`        which gang runs when: pure bookkeeping, without a cluster

@@ -93,7 +93,7 @@ class SelectWork:
         """All exchanges of one attempt: two for each round, and one."""
         job = self.job
         for rank in start.changed:
-            raise changed_source(f"the chunks of member {rank} are not what they were when samples of them were taken")
+            raise changed_source(f"member {rank} has other chunks than when samples of them were taken")
         drawn = yield from self._share(self.drawn, start.summaries, [0] * len(self.drawn[0]))
         searches = scan(drawn, job.keys_per_stratum[0], job.statistic, job.dtype)
         inside = [extract(chunk, searches, job.axes) for chunk in self.chunks]
