@@ -30,70 +30,14 @@ gangs = pytest.importorskip("support.gangs")
 distinct = pytest.importorskip("dask_gpusort.graph.gang.distinct")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
-scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
-tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
 
-IN_GANG = {"scheduler": "distributed", "gpusort.exchange": "gang"}
+IN_GANG, placed, of_tasks, check = gangs.IN_GANG, gangs.placed, gangs.of_tasks, gangs.check
 #: Dtypes of which gangs find distinct keys.
 DTYPES = [dtype for dtype in ours.EVERY if np.dtype(dtype).kind not in "OV"]
 SETS = ("union1d", "intersect1d", "setdiff1d", "setxor1d")
 
 
 COMPUTED = pytest.mark.skipif(da.array_expr_enabled(), reason="Dask computes no array of unknown size")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with gangs.cluster(3) as client:
-        scheduler_plugin.install(client)
-        yield client
-
-
-@pytest.fixture
-def client(cluster):
-    cluster.wait_for_workers(3, timeout=60)
-    with cluster.as_current(), dask.config.set(IN_GANG):
-        yield cluster
-    gangs.check_nothing_is_left(cluster)
-
-
-def placed(array, chunks, workers, unknown=False):
-    """An array of which workers hold the chunks, or of which none does."""
-    x = ours.dask_array(array, chunks, unknown=unknown)
-    if not workers:
-        return x
-    addresses = gangs.addresses(distributed.Client.current())
-    chosen = {"workers": lambda key: [addresses[workers[sum(key[1:]) % len(workers)]]], "allow_other_workers": True}
-    with dask.annotate(**chosen):
-        x = x.map_blocks(np.copy, meta=x._meta)
-    x = x.persist(optimize_graph=False)
-    distributed.wait(x)
-    return x
-
-
-def found_by_gangs(*arrays):
-    """Compute arrays, each of which a gang makes."""
-    for array in () if da.array_expr_enabled() else arrays:
-        graph = dict(dask.optimize(array)[0].dask)
-        assert any(isinstance(task, tasks.GangTask) for task in graph.values())
-    return dask.compute(*arrays)
-
-
-def of_tasks(function, *arrays, **options):
-    """What other tasks make of the same chunks, on one thread."""
-    with dask.config.set({"scheduler": "synchronous", "gpusort.exchange": "auto"}):
-        found = function(*arrays, **options)
-        return dask.compute(*(found if isinstance(found, tuple) else (found,)))
-
-
-def check(function, hosts, chunks, workers, unknown=False, **options):
-    """A gang gives the bits that other tasks give."""
-    wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
-    found = function(*(placed(*pair, workers, unknown) for pair in zip(hosts, chunks, strict=True)), **options)
-    got = found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
-    for one, other in zip(got, wanted, strict=True):
-        oracle.assert_same_bits(np.asarray(one), np.asarray(other))
-    return got
 
 
 @st.composite

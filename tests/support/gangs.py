@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,15 @@ from dask.typing import Key
 from tlz import merge_with
 
 from dask_gpusort.graph.gang import communicator
+from dask_gpusort.graph.gang.tasks import GangTask
 from dask_gpusort.graph.runtime import workers_of_cluster
+from support import oracle
+from support import strategies as ours
 
 #: Seconds until a test gives up.
 LONG = 60.0
+#: What asks for gangs.
+IN_GANG = {"scheduler": "distributed", "gpusort.exchange": "gang"}
 
 
 @contextmanager
@@ -238,3 +243,43 @@ def error_of(future: Any) -> Exception:
 def key_of_chunk(darr: Any, number: int) -> Key:
     """Key of a chunk of a one-dimensional array."""
     return (darr.name, number)
+
+
+def placed(array: Any, chunks: Any, workers: Sequence[int], unknown: bool = False) -> Any:
+    """An array of which workers hold the chunks, or of which none does."""
+    x = ours.dask_array(array, chunks, unknown=unknown)
+    if not workers:
+        return x
+    found = addresses(distributed.Client.current())
+    chosen = {"workers": lambda key: [found[workers[sum(key[1:]) % len(workers)]]], "allow_other_workers": True}
+    with dask.annotate(**chosen):
+        x = x.map_blocks(np.copy, meta=x._meta)
+    x = x.persist(optimize_graph=False)
+    distributed.wait(x)
+    return x
+
+
+def found_by_gangs(*arrays: Any) -> Any:
+    """Compute arrays, each of which a gang makes."""
+    for array in () if da.array_expr_enabled() else arrays:
+        graph = dict(dask.optimize(array)[0].dask)
+        assert any(isinstance(task, GangTask) for task in graph.values())
+    return dask.compute(*arrays)
+
+
+def of_tasks(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
+    """What other tasks make of the same chunks, on one thread."""
+    with dask.config.set({"scheduler": "synchronous", "gpusort.exchange": "auto"}):
+        found = function(*arrays, **options)
+        return dask.compute(*(found if isinstance(found, tuple) else (found,)))
+
+
+def check(function: Any, hosts: Any, chunks: Any, workers: Sequence[Any], unknown: bool = False, **options: Any) -> Any:
+    """A gang gives the bits that other tasks give, for arrays on the same workers, or on some of their own each."""
+    places = workers if workers and isinstance(workers[0], list) else [workers] * len(hosts)
+    wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
+    found = function(*(placed(*one, unknown) for one in zip(hosts, chunks, places, strict=True)), **options)
+    got = found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
+    for one, other in zip(got, wanted, strict=True):
+        oracle.assert_same_bits(np.asarray(one), np.asarray(other))
+    return got
