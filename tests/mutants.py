@@ -182,6 +182,18 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "graph/test_gang_select.py::test_members_and_one_task_more": {
         "gang of a statistic: all members": ("() if alone else made if", "() if alone else () if"),
     },
+    "graph/test_gang_gather.py": {
+        "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
+        "gang that gathers: a member without output": ("and all(own[-1] >= self._first for own", "and all(own for own"),
+        "gang that gathers: chunks of the last input": (
+            "one - first for one in own if one >= first",
+            "one for one in own",
+        ),
+        "gang that gathers: a chunk is checked": ("self.reading.check(chunk, number)", "pass"),
+        "gang that gathers: a member that changed": ("repr(self.summaries).encode()", 'b""'),
+        "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),
+        "gang that gathers: both sides of each member": ("    if not held:  # then", "    if False:  # then"),
+    },
     "graph/test_gang_worker.py": {
         "gang: shards of all exchanges": ("if key[:3] == sender", "if key == (*sender, 0)"),
         "gang: the communicator of an attempt": ("if self._communicator is None:", "if True:"),

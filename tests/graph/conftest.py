@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import dask
@@ -14,17 +15,18 @@ def workers_start_fast(workers_fork_from_a_server: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Any:
-    """A client of three worker processes, on which gangs can run."""
+def cluster() -> Iterator[Any]:
+    """A client of three worker processes, on which gangs may run."""
     gangs = pytest.importorskip("support.gangs")
+    scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
     with gangs.cluster(3) as client:
-        pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin").install(client)
+        scheduler_plugin.install(client)
         yield client
 
 
 @pytest.fixture
-def client(cluster: Any) -> Any:
-    """The same, where gangs are asked for, of which nothing is left behind the test."""
+def client(cluster: Any) -> Iterator[Any]:
+    """The client of a cluster that asks for gangs, of which none is left in the end."""
     gangs = pytest.importorskip("support.gangs")
     cluster.wait_for_workers(3, timeout=60)
     with cluster.as_current(), dask.config.set(gangs.IN_GANG):

@@ -30,32 +30,14 @@ gangs = pytest.importorskip("support.gangs")
 distinct = pytest.importorskip("dask_gpusort.graph.gang.distinct")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
-scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
-tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
 
+IN_GANG, placed, of_tasks, check = gangs.IN_GANG, gangs.placed, gangs.of_tasks, gangs.check
 #: Dtypes of which gangs find distinct keys.
 DTYPES = [dtype for dtype in ours.EVERY if np.dtype(dtype).kind not in "OV"]
 SETS = ("union1d", "intersect1d", "setdiff1d", "setxor1d")
 
 
 COMPUTED = pytest.mark.skipif(da.array_expr_enabled(), reason="Dask computes no array of unknown size")
-
-
-def of_tasks(function, *arrays, **options):
-    """What other tasks make of the same chunks, on one thread."""
-    with dask.config.set({"scheduler": "synchronous", "gpusort.exchange": "auto"}):
-        found = function(*arrays, **options)
-        return dask.compute(*(found if isinstance(found, tuple) else (found,)))
-
-
-def check(function, hosts, chunks, workers, unknown=False, **options):
-    """A gang gives the bits that other tasks give."""
-    wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
-    found = function(*(gangs.placed(*pair, workers, unknown) for pair in zip(hosts, chunks, strict=True)), **options)
-    got = gangs.found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
-    for one, other in zip(got, wanted, strict=True):
-        oracle.assert_same_bits(np.asarray(one), np.asarray(other))
-    return got
 
 
 @st.composite

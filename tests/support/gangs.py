@@ -19,10 +19,12 @@ from tlz import merge_with
 
 from dask_gpusort.graph.gang import communicator, member, tasks
 from dask_gpusort.graph.runtime import workers_of_cluster
-from support import strategies
+from support import oracle
+from support import strategies as ours
 
 #: Seconds until a test gives up.
 LONG = 60.0
+#: What asks for gangs.
 IN_GANG = {"scheduler": "distributed", "gpusort.exchange": "gang"}
 
 
@@ -105,7 +107,7 @@ def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, err
 
 def placed(array: np.ndarray[Any, Any], chunks: Any, workers: Sequence[int], unknown: bool = False) -> Any:
     """An array of which workers hold the chunks, or of which none does."""
-    x = strategies.dask_array(array, chunks, unknown=unknown)
+    x = ours.dask_array(array, chunks, unknown=unknown)
     if not workers:
         return x
     names = addresses(distributed.Client.current())
@@ -303,3 +305,21 @@ def error_of(future: Any) -> Exception:
 def key_of_chunk(darr: Any, number: int) -> Key:
     """Key of a chunk of a one-dimensional array."""
     return (darr.name, number)
+
+
+def of_tasks(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
+    """What other tasks make of the same chunks, on one thread."""
+    with dask.config.set({"scheduler": "synchronous", "gpusort.exchange": "auto"}):
+        found = function(*arrays, **options)
+        return dask.compute(*(found if isinstance(found, tuple) else (found,)))
+
+
+def check(function: Any, hosts: Any, chunks: Any, workers: Sequence[Any], unknown: bool = False, **options: Any) -> Any:
+    """A gang gives the bits that other tasks give, for arrays on the same workers, or on some of their own each."""
+    places = workers if workers and isinstance(workers[0], list) else [workers] * len(hosts)
+    wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
+    found = function(*(placed(*one, unknown) for one in zip(hosts, chunks, places, strict=True)), **options)
+    got = found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
+    for one, other in zip(got, wanted, strict=True):
+        oracle.assert_same_bits(np.asarray(one), np.asarray(other))
+    return got

@@ -39,6 +39,7 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 `tasks`              the graph, and what a member of a sort does
 `distinct`           what a member does that finds distinct keys
 `select`             what a member does that searches an order statistic by samples
+`gather`             what a member does that reads from all elements of an array
 `member`             a member's side of the conversation, on a worker's thread, and the plugin that passes messages
 `communicator`       how shards move: the protocol, and its implementation over the workers' own comms
 `coordinator`        which gang runs when: pure bookkeeping, without a cluster

@@ -159,9 +159,10 @@ class GangRecipe(ArrayRecipe):
 
     def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         # A member without chunks of the last input makes none, so that nothing would need it.
-        whole = math.prod(map(len, chunks)) >= len(self.sources)
-        tasks = self._output(name, which, chunks, alone=whole and all(own[-1] >= self._first for own in self.sources))
-        if len(self.divided) == 1 and chunks and len(tasks) == len(self.sources):
+        makes = all(own[-1] >= self._first for own in self.sources)
+        alone = makes and math.prod(map(len, chunks)) >= len(self.sources)
+        tasks = self._output(name, which, chunks, alone)
+        if len(self.divided) == 1 and chunks and alone and len(tasks) == len(self.sources):
             return member_chunks(tasks, self._members, self.timeout, self.on_devices)
         return tasks
 

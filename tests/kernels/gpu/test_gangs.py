@@ -87,6 +87,12 @@ STATISTICS: dict[str, Callable[[Any, Any], list[Any]]] = {
     "percentile": lambda x, y: [dask_gpusort.nanpercentile(x, 30, method="nearest", strategy="samples")],
     "medians": lambda x, y: [dask_gpusort.median(y, strategy="samples"), dask_gpusort.nanmedian(y, strategy="samples")],
 }
+READS: dict[str, Callable[[Any, Any, Any], list[Any]]] = {
+    "take": lambda x, y, at: [dask_gpusort.take(x, at), dask_gpusort.take(x, at + 7, mode="wrap")],
+    "take_along_axis": lambda x, y, at: [dask_gpusort.take_along_axis(x, at, axis=0)],
+    "searchsorted": lambda x, y, at: [dask_gpusort.searchsorted(y, x, side) for side in ("left", "right")],
+    "isin": lambda x, y, at: [dask_gpusort.isin(x, y), dask_gpusort.isin(y, x, invert=True)],
+}
 
 
 def assert_by_gangs(found: list[Any]) -> None:
@@ -127,6 +133,32 @@ def test_distinct_keys_sets_and_ranks(client: Any, function: str, dtype: str) ->
     if function != "setdiff1d":  # a slice of a held array is not held
         assert_by_gangs(DISTINCT[function](*devices))
     check(DISTINCT[function], hosts, devices, casts=function in ("union1d", "setxor1d"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", READS)
+def test_reads(client: Any, function: str, dtype: str) -> None:
+    x, at = sample(dtype, SIZE), np.random.default_rng(5).permutation(SIZE)[: SIZE // 3]
+    hosts = x, oracle.sort(sample(dtype, SIZE // 2)), at
+    devices = [held(host, len(host) // 5 + 1) for host in hosts]
+    found = READS[function](*devices)
+    assert_by_gangs(found[:1])  # positions that are still to be computed are not held
+    with dask.config.set(scheduler="threads"):
+        wanted = dask.compute(*READS[function](*(da.from_array(host, chunks=-1) for host in hosts)))
+    for got, one in zip(fetched(*found), wanted, strict=True):
+        oracle.assert_same_bits(got, one)
+
+
+def test_reads_of_rows_and_of_chunks_on_some_workers(client: Any) -> None:
+    rows, at = sample("f4", 300_000).reshape(3000, 100), np.random.default_rng(6).integers(-3000, 3000, (50, 40))
+    x, indices = held_by(rows, gangs.addresses(client)), held_by(at, gangs.addresses(client)[:1])
+    found = dask_gpusort.take(x, indices, axis=0)
+    assert "members gather all elements" in dask_gpusort.explain_take(x, indices, axis=0)
+    assert_by_gangs([found])
+    np.testing.assert_array_equal(fetched(found)[0], rows[at])
+    wrong = held_by(np.full(40, 3000), gangs.addresses(client))
+    with pytest.raises(IndexError, match="index 3000 is out of bounds for axis 0 with size 3000"):
+        dask_gpusort.take(x, wrong, axis=0).compute()
 
 
 @pytest.mark.parametrize("keys", DISTRIBUTIONS)

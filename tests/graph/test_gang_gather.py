@@ -1,0 +1,280 @@
+"""Reads by gangs that gather what is read from: on worker processes, and what becomes of them if workers are lost."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import oracle
+from support import positions as ours_at
+from support import strategies as ours
+
+import dask_gpusort
+from dask_gpusort.plan import InputChunks, Workers
+from dask_gpusort.plan.division import gang_of_gather
+
+gangs = pytest.importorskip("support.gangs")
+gather = pytest.importorskip("dask_gpusort.graph.gang.gather")
+member = pytest.importorskip("dask_gpusort.graph.gang.member")
+
+IN_GANG, placed, of_tasks, check = gangs.IN_GANG, gangs.placed, gangs.of_tasks, gangs.check
+#: Workers that hold the chunks of what is gathered: some hold none.
+GATHERED = st.sampled_from([[0, 1], [2, 0], [1, 2, 0], [0, 0, 2], [2, 1, 1, 0]])
+#: The same of what is read for.
+OTHERS = st.lists(st.integers(0, 2), min_size=1, max_size=5)
+MODES = st.sampled_from(["raise", "wrap", "clip"])
+#: Distributed makes the byte order of times native.
+ELEMENTS = [dtype for dtype in ours.EVERY if np.dtype(dtype).isnative or np.dtype(dtype).kind not in "mM"]
+SORTED = [dtype for dtype in ours.EVERY if np.dtype(dtype).kind not in "OV"]
+
+
+@st.composite
+def in_chunks(draw, host, least=1):
+    """An array's chunks along its first axis, of which there are at least some."""
+    sizes = draw(ours.chunk_sizes(len(host)))
+    return ((*sizes, *(0,) * (least - len(sizes))), *((size,) for size in host.shape[1:]))
+
+
+@st.composite
+def positions(draw, size, dims):
+    shape = draw(st.sampled_from([(1,), (50,), (7, 5), (3, 1, 4)])) if dims is None else (draw(st.integers(1, 60)),)
+    dtype, spread = draw(st.sampled_from(ours_at.INDEX_DTYPES)), draw(st.sampled_from(["random", "equal", "few"]))
+    return ours_at.indices_below(size, shape, dtype, draw(st.integers(0, 99)), spread)
+
+
+@given(st.data(), ours.arrays(ELEMENTS, st.integers(4, 60)), MODES, GATHERED, OTHERS)
+def test_take(cluster, data, array, mode, gathered, others):
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        at = data.draw(positions(len(array), None))
+        if mode != "raise":
+            at = at.astype("i8") * 3
+        chunks = data.draw(in_chunks(array, least=4)), data.draw(in_chunks(at))
+        (got,) = check(dask_gpusort.take, [array, at], chunks, [gathered, others], mode=mode)
+        oracle.assert_same_bits(got, array.take(at, mode=mode))
+
+
+@settings(settings.get_profile("few"))
+@given(st.data(), st.integers(0, 2), MODES, GATHERED, OTHERS)
+def test_take_of_rows(cluster, data, axis, mode, gathered, others):
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        array = ours.make(data.draw(st.sampled_from(ours.FLOATS)), 8 * 9 * 10, "special").reshape(8, 9, 10)
+        at = data.draw(positions(array.shape[axis], None))
+        chunks = [(size,) for size in array.shape]
+        chunks[axis] = (2, 0, 1, 3, array.shape[axis] - 6)
+        given_chunks = [tuple(chunks), data.draw(in_chunks(at))]
+        (got,) = check(dask_gpusort.take, [array, at], given_chunks, [gathered, others], axis=axis, mode=mode)
+        oracle.assert_same_bits(got, array.take(at, axis, mode=mode))
+
+
+@settings(settings.get_profile("few"))
+@given(st.data(), ours.arrays(ELEMENTS, st.integers(4, 60)), GATHERED, OTHERS)
+def test_take_along_axis(cluster, data, array, gathered, others):
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        at = data.draw(positions(len(array), 1))
+        chunks = data.draw(in_chunks(array, least=4)), data.draw(in_chunks(at))
+        check(dask_gpusort.take_along_axis, [array, at], chunks, [gathered, others], axis=0)
+
+
+def pairs(dtypes=SORTED):
+    """Two arrays, of dtypes of their own."""
+    return st.tuples(*(ours.arrays(dtypes, st.integers(4, 60)) for _ in range(2)))
+
+
+def or_refused(function, hosts, chunks, places, **options):
+    """As `check`, unless the arrays have no common dtype, or bytes are no text."""
+    try:
+        of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
+    except (TypeError, UnicodeDecodeError) as error:
+        with pytest.raises(type(error)):
+            function(*map(ours.dask_array, hosts, chunks), **options).compute()
+        return
+    check(function, hosts, chunks, places, **options)
+
+
+@given(st.data(), pairs(), st.sampled_from(["left", "right"]), GATHERED, OTHERS)
+def test_searchsorted(cluster, data, drawn, side, gathered, others):
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        keys, needles = oracle.sort(drawn[0]), drawn[1]
+        chunks = data.draw(in_chunks(keys, least=4)), data.draw(in_chunks(needles))
+        or_refused(dask_gpusort.searchsorted, [keys, needles], chunks, [gathered, others], side=side)
+
+
+@given(st.data(), pairs(), st.booleans(), st.sampled_from([None, "sort", "table"]), GATHERED, OTHERS)
+def test_isin(cluster, data, drawn, invert, kind, gathered, others):
+    """Test elements are gathered, NaN among them, and are not sorted before."""
+
+    def among(test, elements):
+        return dask_gpusort.isin(elements, test, invert=invert, kind=kind if in_table else None)
+
+    in_table = all(host.dtype.kind in "biu" for host in drawn) and max(host.dtype.itemsize for host in drawn) <= 2
+    with cluster.as_current(), dask.config.set(IN_GANG):
+        chunks = data.draw(in_chunks(drawn[0], least=4)), data.draw(in_chunks(drawn[1]))
+        lazy = among(*map(ours.dask_array, drawn, chunks))
+        if "none: " in dask_gpusort.explain_isin(*map(ours.dask_array, drawn[::-1], chunks[::-1])):
+            assert (lazy.compute() == invert).all()
+            return
+        or_refused(among, drawn, chunks, [gathered, others])
+
+
+def test_arrays_that_no_worker_holds_are_divided_among_all(client):
+    x, at = da.arange(600, chunks=100), da.from_array(np.arange(600)[::-1].copy().reshape(30, 20), chunks=(10, 7))
+    (found,) = gangs.found_by_gangs(dask_gpusort.take(x, at))
+    np.testing.assert_array_equal(found, np.arange(600)[::-1].reshape(30, 20))
+    # In memory, and of several dimensions: of the elements in C order.
+    (found,) = gangs.found_by_gangs(dask_gpusort.take(da.ones((20, 30), chunks=(7, 9)), np.arange(200)))
+    assert (found == 1).all()
+    (found,) = gangs.found_by_gangs(dask_gpusort.isin(x, da.arange(0, 600, 2, chunks=100).reshape(3, 100)))
+    np.testing.assert_array_equal(found, np.arange(600) % 2 == 0)
+
+
+@pytest.mark.parametrize("others", [[0, 1, 2], [0, 0, 1]])
+def test_parts_of_the_output(client, others):
+    """Members that are the chunks of the output, or of which one has none: it is needed all the same."""
+    keys, needles = np.sort(ours.make("f8", 3000, "small")), ours.make("f8", 3000, "small", 1)
+    x, v = placed(keys, ((1000,) * 3,), [2, 0, 1]), placed(needles, ((1000,) * 3,), others)
+    found = dask_gpusort.searchsorted(x, v)
+    if not da.array_expr_enabled():
+        made = [key for key in dict(dask.optimize(found)[0].dask) if key[0] not in (x.name, v.name)]
+        assert len(made) == (3 if others == [0, 1, 2] else 3 + 3 + 3)
+    part = found.blocks[1].persist()
+    parts = [found.blocks[number].compute() for number in range(3)]
+    for one, other in ((found.compute(), np.concatenate(parts)), (part.compute(), parts[1])):
+        oracle.assert_same_bits(one, other)
+    np.testing.assert_array_equal(np.concatenate(parts), np.searchsorted(keys, needles))
+
+
+# Errors are those of other tasks.
+
+LINE = da.arange(60, chunks=20)
+#: What the second chunk is where its array says another thing. Workers get functions without a name by their code.
+LIES = {"size": lambda block: block[:-1], "dtype": lambda block: block.astype("f4"), "type": lambda block: [block]}
+
+
+ERRORS = {
+    "take": dask_gpusort.take,
+    "take_along_axis": dask_gpusort.take_along_axis,
+    "searchsorted": dask_gpusort.searchsorted,
+    "isin": lambda test, elements: dask_gpusort.isin(elements, test),
+}
+
+
+@pytest.mark.parametrize("function", ERRORS)
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_chunk_that_is_not_what_its_array_says(client, function, lie, which):
+    arrays = [LINE, LINE[::-1]]
+    told, options = LIES[lie], {"dtype": LINE.dtype, "chunks": LINE.chunks, "meta": LINE._meta}
+    arrays[which] = LINE.map_blocks(lambda block, block_id: told(block) if block_id == (1,) else block, **options)
+    assert_same_error(ERRORS[function], *arrays)
+
+
+@pytest.mark.parametrize("function", ["take", "take_along_axis"])
+@pytest.mark.parametrize("index", [60, -61])
+def test_an_index_out_of_range(client, function, index):
+    assert_same_error(ERRORS[function], LINE, da.from_array(np.array([3, index, 4]), chunks=2))
+    if function == "take":
+        assert_same_error(lambda x, at: dask_gpusort.take(x, at, axis=1), LINE[None, :], da.full(3, index, chunks=2))
+
+
+def assert_same_error(function, *arrays):
+    with pytest.raises((IndexError, TypeError, ValueError)) as wanted:
+        of_tasks(function, *arrays)
+    with pytest.raises(type(wanted.value)) as found:
+        gangs.found_by_gangs(function(*arrays))
+    assert str(found.value) == str(wanted.value)
+
+
+# The plan.
+
+
+def test_explain_says_that_a_gang_gathers(client):
+    x = da.arange(300, chunks=50)
+    assert "gang: 3 members gather all elements, and read theirs" in dask_gpusort.explain_take(x, x)
+    assert "3 members, 2.34 kiB to each" in dask_gpusort.explain_take_along_axis(x, x)
+    assert "gang: 3 members gather all keys, and look needles up" in dask_gpusort.explain_searchsorted(x, x)
+    assert "the keys, to each process: 7.03 kiB" in dask_gpusort.explain_isin(x, x)
+    rows, objects = x.reshape(6, 50), x.astype(object)
+    for other in (
+        dask_gpusort.explain_take(x.rechunk(-1), x),
+        dask_gpusort.explain_take(x, x[:0]),
+        dask_gpusort.explain_take(rows.rechunk((2, 10)), x % 6, axis=0),
+        dask_gpusort.explain_take(x, x[x > 3]),
+        dask_gpusort.explain_take_along_axis(rows, rows % 6, axis=0),
+        dask_gpusort.explain_searchsorted(x, x, sorter=np.arange(300)),
+        dask_gpusort.explain_searchsorted(objects, objects),
+        dask_gpusort.explain_searchsorted(x[x > 3], x),
+        dask_gpusort.explain_isin(objects, objects),
+        dask_gpusort.explain_isin(x, [1, 2]),
+    ):
+        assert "gang" not in other
+    with dask.config.set({"gpusort.exchange": "auto"}):
+        assert "gang" not in dask_gpusort.explain_take(x, x)
+
+
+def test_without_a_cluster_a_gang_is_refused():
+    with (
+        dask.config.set({"scheduler": "threads", "num_workers": 2, "gpusort.exchange": "gang"}),
+        pytest.raises(ValueError, match="needs a distributed Client.*exchange='auto'"),
+    ):
+        dask_gpusort.take(LINE, LINE)
+
+
+def test_a_gang_needs_memory_for_all_that_is_gathered():
+    sizes, on = [100, 100, 40, 60, 20], ["a", "b", "b", "a", "c"]
+    share = 5 * (2 * 200 + 160)  # received and joined, beside the chunks of the first member
+    for memory, fits in ((None, True), (share, True), (share - 1, False)):
+        found = gang_of_gather(InputChunks(sizes, workers=on), 2, Workers(3, memory, devices=True), "auto")
+        assert found == (((0, 3), (1, 2), (4,)) if fits else ())
+        assert gang_of_gather(InputChunks(sizes, workers=on), 2, Workers(3, memory), "gang") == ((0, 3), (1, 2), (4,))
+    gpus = Workers(3, None, devices=True)
+    for given_chunks, gathered, asked in (
+        (InputChunks(sizes, workers=on), 1, "gang"),
+        (InputChunks(sizes, workers=on), 2, "device"),
+        (InputChunks([*sizes[:4], np.nan], workers=on), 2, "gang"),
+        (InputChunks(sizes, workers=["a"] * 5), 2, "gang"),
+        (InputChunks(sizes), 2, "auto"),
+        (InputChunks(sizes, workers=[*on[:4], None]), 2, "auto"),
+    ):
+        assert gang_of_gather(given_chunks, gathered, gpus, asked) == ()
+    assert gang_of_gather(InputChunks([9] * 7), 4, gpus, "gang") == ((0, 4), (1, 2, 5), (3, 6))
+
+
+# Workers that are lost.
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_worker_process_is_killed_before_the_exchange(client, tmp_path, rank):
+    gate = gangs.Gate(tmp_path)
+
+    def waits(original):
+        def exchange(self, shards):
+            if self.rank == 0:
+                gate.arrive("exchange")
+            return original(self, shards)
+
+        return exchange
+
+    with gangs.patched_exchange(client, waits):
+        future = client.compute(dask_gpusort.take(LINE, LINE[::-1]))
+        gangs.until(lambda: gate.arrived("exchange"), "an exchange")
+        gangs.kill(client, gangs.members(client)[rank][1])
+        gate.open()
+        np.testing.assert_array_equal(gangs.result_of(future), np.arange(60)[::-1])
+
+
+def test_a_member_that_is_computed_again_has_changed_if_its_sizes_have():
+    class Unchecked:
+        check = staticmethod(lambda chunk, number: None)
+
+    job = gather.GatherJob(Unchecked(), np.dtype(int), 2, ((0,), (1,)))
+    works = [job([np.arange(size)], 0) for size in (5, 5, 6)]
+    assert works[0].digest() == works[1].digest() != works[2].digest()
+    with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
+        next(works[0].exchanges(member.Start([works[0].summaries] * 2, [1])))
+    for _ in range(2):  # an attempt leaves what is sent as it is
+        shards = next(works[0].exchanges(member.Start([works[0].summaries, works[2].summaries], [])))
+        assert shards.lengths == [5, 6]
+        assert all(np.array_equal(run.keys, np.arange(5)) for run in shards.sent)
