@@ -83,7 +83,7 @@ def pairs(dtypes=SORTED):
     return st.tuples(*(ours.arrays(dtypes, st.integers(4, 60)) for _ in range(2)))
 
 
-def or_refused(function, hosts, chunks, places, **options):
+def or_refused(function, hosts, chunks, holders, **options):
     """As `check`, unless the arrays have no common dtype, or bytes are no text."""
     try:
         of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
@@ -91,7 +91,7 @@ def or_refused(function, hosts, chunks, places, **options):
         with pytest.raises(type(error)):
             function(*map(ours.dask_array, hosts, chunks), **options).compute()
         return
-    check(function, hosts, chunks, places, **options)
+    check(function, hosts, chunks, holders, **options)
 
 
 @given(st.data(), pairs(), st.sampled_from(["left", "right"]), GATHERED, OTHERS)
