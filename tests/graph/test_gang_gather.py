@@ -83,7 +83,7 @@ def pairs(dtypes=SORTED):
     return st.tuples(*(ours.arrays(dtypes, st.integers(4, 60)) for _ in range(2)))
 
 
-def or_refused(function, hosts, chunks, places, **options):
+def or_refused(function, hosts, chunks, holders, **options):
     """As `check`, unless the arrays have no common dtype, or bytes are no text."""
     try:
         of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
@@ -91,7 +91,7 @@ def or_refused(function, hosts, chunks, places, **options):
         with pytest.raises(type(error)):
             function(*map(ours.dask_array, hosts, chunks), **options).compute()
         return
-    check(function, hosts, chunks, places, **options)
+    check(function, hosts, chunks, holders, **options)
 
 
 @given(st.data(), pairs(), st.sampled_from(["left", "right"]), GATHERED, OTHERS)
@@ -265,16 +265,56 @@ def test_a_worker_process_is_killed_before_the_exchange(client, tmp_path, rank):
         np.testing.assert_array_equal(gangs.result_of(future), np.arange(60)[::-1])
 
 
-def test_a_member_that_is_computed_again_has_changed_if_its_sizes_have():
-    class Unchecked:
-        check = staticmethod(lambda chunk, number: None)
+class Joined:
+    """A reading of elements at positions."""
 
-    job = gather.GatherJob(Unchecked(), np.dtype(int), 2, ((0,), (1,)))
-    works = [job([np.arange(size)], 0) for size in (5, 5, 6)]
+    def check(self, chunk, number):
+        if not isinstance(chunk, np.ndarray):
+            raise TypeError("mine")
+
+    def join(self, chunks):
+        return np.concatenate(chunks)
+
+    def read(self, whole, chunk, number):
+        return whole[chunk + number]
+
+
+def test_a_member_that_is_computed_again_has_changed_if_its_sizes_have():
+    job = gather.GatherJob(Joined(), np.dtype(int), 2, ((0,), (1,)))
+    works = [job([np.zeros(shape, int)], 0) for shape in ((3, 2), (3, 2), (2, 3))]
     assert works[0].digest() == works[1].digest() != works[2].digest()
     with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
         next(works[0].exchanges(member.Start([works[0].summaries] * 2, [1])))
-    for _ in range(2):  # an attempt leaves what is sent as it is
-        shards = next(works[0].exchanges(member.Start([works[0].summaries, works[2].summaries], [])))
-        assert shards.lengths == [5, 6]
-        assert all(np.array_equal(run.keys, np.arange(5)) for run in shards.sent)
+
+
+def test_a_chunk_is_checked_before_it_is_sent():
+    job = gather.GatherJob(Joined(), np.dtype(int), 1, ((0, 1),))
+    with pytest.raises(TypeError, match="mine"):
+        job([[3, 4], np.arange(2)], 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=8), st.lists(st.integers(0, 2)))
+def test_chunks_are_joined_in_their_order_whatever_members_have_them(gathered, others):
+    """In each attempt: nothing is freed before the last one."""
+    holders = [rank for _, rank in gathered] + others
+    sources = [tuple(number for number, rank in enumerate(holders) if rank == one) for one in sorted({*holders})]
+    chunks = [np.full((size, 2), number) for number, (size, _) in enumerate(gathered)]
+    whole = np.concatenate(chunks)
+    chunks += [np.arange(max(len(whole) - number, 0)) for number in range(len(others))]
+    job = gather.GatherJob(Joined(), whole.dtype, len(gathered), tuple(sources))
+    works = [job([chunks[number] for number in own], rank) for rank, own in enumerate(sources)]
+    start = member.Start([work.summaries for work in works], [])
+    for _ in range(2):
+        attempts = [work.exchanges(start) for work in works]
+        sent = [next(attempt) for attempt in attempts]
+        for rank, (attempt, shards) in enumerate(zip(attempts, sent, strict=True)):
+            received = [one.sent[rank] for one in sent]
+            assert list(map(len, received)) == shards.lengths
+            with pytest.raises(StopIteration):
+                attempt.send(received)
+    for work, own in zip(works, sources, strict=True):
+        work.finish()
+        wanted = [whole[number - len(gathered) :] for number in own if number >= len(gathered)]
+        assert len(work.arrays[0]) == len(wanted)
+        for one, other in zip(work.arrays[0], wanted, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -46,7 +46,7 @@ from ...plan.sets import origin_dtype
 from ...table import RankSummary
 from .. import serialization
 from ..collection import Output, new_arrays
-from ..input_checks import changed_source, checked_shape
+from ..input_checks import checked_shape
 from ..sets.local import spread
 from ..sets.number import Numbered, Numbering, Offset, Scan, Totals, number_groups
 from ..sort.finish import cut_part
@@ -152,8 +152,7 @@ class DistinctWork:
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """All exchanges of one attempt, as many as the results need."""
         job, ops, members = self.job, self.ops, range(len(self.job.parts))
-        for rank in start.changed:
-            raise changed_source(f"the chunks of member {rank} are not what they were when they were exchanged")
+        start.check_unchanged()
         cuts = self._cut([summary for one in start.summaries for summary, _ in one])
         lengths = np.diff(cuts, axis=1)  # of each part for each member
         own = [Run(ops.from_host(lengths[:, member].copy())) for member in members]

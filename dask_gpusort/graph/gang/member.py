@@ -18,6 +18,7 @@ from ...chunk import communicator_maker, complete
 from ...chunk.run import Run
 from .._dask import Task
 from .._distributed import CheckedWorkerPlugin, clean_exception, context_meter, plugin_of_worker, thread_state
+from ..input_checks import changed_source
 from .communicator import (
     Aborted,
     Communicator,
@@ -147,6 +148,11 @@ class Start:
 
     summaries: list[Any]  # what each member reported, by rank
     changed: list[int]  # members that reported something else than in an attempt in which others have finished
+
+    def check_unchanged(self) -> None:
+        """Refuse chunks that are not what they were in an attempt in which others have finished."""
+        for rank in self.changed:
+            raise changed_source(f"the chunks of member {rank} are not what they were when they were exchanged")
 
 
 class Work(Protocol):
