@@ -194,6 +194,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),
         "gang that gathers: both sides of each member": ("    if not held:  # then", "    if False:  # then"),
     },
+    "kernels/test_few_values.py": {
+        "few values: a code behind all others": ("np.full(SLOTS + 1, len(self._slots) - 1)", "np.zeros(SLOTS + 1)"),
+        "few values: one too many": ("if found[-1] > MOST_FEW:", "if found[-1] > MOST_FEW + 1:"),
+        "few values: codes in order": ("order = np.argsort(codes)", "order = np.arange(len(codes))"),
+    },
     "graph/test_gang_worker.py": {
         "gang: shards of all exchanges": ("if key[:3] == sender", "if key == (*sender, 0)"),
         "gang: the communicator of an attempt": ("if self._communicator is None:", "if True:"),

@@ -39,7 +39,7 @@ from .cupy_sorts import (
     sort_pairs,
     sort_rows,
 )
-from .cupy_ties import rank_keys, tie_groups
+from .cupy_ties import find_few, rank_keys, tie_groups
 from .run import Run
 from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
 

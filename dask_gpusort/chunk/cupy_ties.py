@@ -8,12 +8,16 @@ import cupy
 import numpy as np
 
 from .. import kernels
+from ..keys import decode, tie_floor
 from ..order import Order
 from . import tie_groups as of_groups
-from .tie_groups import RankMethod, TieGroups
+from .distinct import Columns, Distinct
+from .tie_groups import NAN_KINDS, RankMethod, TieGroups
 
 #: Keys of the longest rows whose ranks are written at random positions: ranks of some rows fit a level-2 cache.
 _CACHED_ROW = 1 << 16
+#: Keys from which on few values are looked for: a sort of fewer takes little longer than finding many values.
+LEAST_OF_FEW = 1 << 20
 #: Positions that have 32 bits.
 MOST_POSITIONS = 1 << 32
 
@@ -91,3 +95,19 @@ def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1,
     found = cupy.empty(len(positions), dtype)
     kernels.scatter_numbers(numbers, positions.astype(np.uint32, copy=False), found, factor, first)
     return found
+
+
+def find_few(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct | None:
+    """Find the distinct keys of a chunk by counting them, if they are few and no positions are wanted; else None."""
+    differ = not equal_nan and order.dtype.kind in NAN_KINDS
+    if not order.coded or columns.firsts or columns.repeats or differ or block.size < LEAST_OF_FEW:
+        return None
+    few = kernels.count_few(cupy.ascontiguousarray(block).reshape(-1))
+    if few is None:
+        return None
+    floors = tie_floor(few.codes, order.dtype)
+    if (floors[1:] == floors[:-1]).any():  # the first of equal keys stands for them: a sort finds it
+        return None
+    inverse = few.numbers(columns.inverse_dtype or np.uint32).reshape(block.shape) if columns.inverse else None
+    counts = cupy.asarray(few.counts) if columns.counts else None
+    return Distinct(cupy.asarray(decode(few.codes, order.dtype)), counts, inverse=inverse)

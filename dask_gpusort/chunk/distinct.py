@@ -47,7 +47,11 @@ class Columns:
 
 def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
     """Find the distinct keys of one chunk of any dimensions, in an ascending and stable order."""
-    if library_of(block) == "numpy" and order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
+    if library_of(block) == "cupy":
+        few: Distinct | None = ops_for(block).find_few(block, order, columns, equal_nan)
+        if few is not None:
+            return few
+    elif order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
         codes = ops_for(block).encode(block, order)
         if _is_narrow(codes):
             return _find_by_counting(codes, order, columns)

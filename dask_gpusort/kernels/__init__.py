@@ -4,6 +4,7 @@ Importing the package needs neither CuPy nor a GPU; the first call of a function
 """
 
 from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide
+from .few_values import MOST_FEW, count_few
 from .keys.dtypes import first_nan_code
 from .keys.transform import (
     decode,

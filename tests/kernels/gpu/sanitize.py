@@ -55,7 +55,7 @@ def check_selection() -> None:
 
 
 def check_ties() -> None:
-    """Tie groups, what is made of them, scatters by a permutation, and ranks of sorted needles."""
+    """Tie groups, what is made of them, counts of few values, scatters by a permutation, ranks of sorted needles."""
     rng = np.random.default_rng(4)
     for dtype in ("f4", "i8"):
         keys = np.sort(rng.integers(0, 3_000, FEW_BUCKETS).astype(dtype))
@@ -69,6 +69,10 @@ def check_ties() -> None:
         for side in ("left", "right"):
             found = kernels.rank_sorted_needles(cp.asarray(keys), cp.asarray(needles), side)
             check(found, np.searchsorted(keys, needles, side))
+        assert kernels.count_few(cp.asarray(keys)) is None
+    for keys in (np.arange(MANY_BUCKETS) % 1_500, np.where(np.arange(MANY_BUCKETS) % 90_000, 5, -1)):
+        few = kernels.count_few(cp.asarray(keys))
+        check(few.numbers("i8"), np.unique(keys, return_inverse=True)[1])
     for n in (SMALL, MANY_BUCKETS, 3 * MANY_BUCKETS):
         positions = rng.permutation(n).astype(np.uint32)
         for out in ("u4", "i8", "f8"):

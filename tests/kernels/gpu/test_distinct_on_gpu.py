@@ -27,6 +27,17 @@ def test_unique(dtype, distribution, scheduler):
         check(dask_gpusort.unique(x), np.unique(host))
 
 
+@pytest.mark.parametrize("values", [1, 1_000, 2_048, 2_049])
+@pytest.mark.parametrize("dtype", ["i2", "u4", "i8", "f8"])
+def test_unique_of_few_values(dtype, values):
+    rng = np.random.default_rng(values)
+    host = np.where(rng.random(3 << 20) < 0.3, 7, rng.integers(0, values, 3 << 20)).astype(dtype).reshape(3, -1)
+    for chunks in (host.shape, (1, 1 << 19)):
+        x = on_device(host, chunks)
+        check(dask_gpusort.unique(x, False, True, True), np.unique(host, False, True, True))
+        assert int(dask_gpusort.nunique(x).compute()) == len(np.unique(host))
+
+
 def test_unique_of_a_matrix():
     host = ours.make("f4", 6_000, "small").reshape(60, 100)
     x = on_device(host, (25, 30))

@@ -16,6 +16,7 @@ from support.host_kernels import replace_cupy_of_steps, use_small_merges
 import dask_gpusort
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops, reducers
+from dask_gpusort.chunk.distinct import Columns, find_distinct
 from dask_gpusort.chunk.reducers import count_distinct, most_common, top_keys
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.chunk.tie_groups import METHODS
@@ -383,6 +384,30 @@ def test_tie_groups(device, monkeypatch, dtype, kind):
         matrix = keys.reshape(7, 100)
         got = cupy_ops.rank_keys(device.array(matrix), method, "f8")
         np.testing.assert_array_equal(np.ravel(got), numpy_ops.rank_keys(matrix, method, "f8"))
+
+
+@pytest.mark.parametrize("equal_nan", [True, False])
+@pytest.mark.parametrize("dtype", CODED)
+@pytest.mark.parametrize("kind", ["random", "few", "positive"])
+def test_distinct_keys_that_are_few(device, monkeypatch, dtype, kind, equal_nan):
+    """They are found as a sort finds them, unless keys of different bits are equal."""
+    monkeypatch.setattr("dask_gpusort.chunk.cupy_ties.LEAST_OF_FEW", 1)
+    order, keys = Order(np.dtype(dtype), stable=True), drawn_keys(dtype, 2_500, kind.replace("positive", "few"))
+    keys = (np.abs(keys).astype(dtype) if kind == "positive" and order.has_ties else keys).reshape(25, 100)
+    codes = np.unique(numpy_ops.encode(keys, order))
+    is_few = len(codes) <= kernels.MOST_FEW and len(np.unique(numpy_ops.floor(codes, order))) == len(codes)
+    is_few &= equal_nan or order.dtype.kind not in "fcmM"
+    for columns in (Columns(), Columns(counts=True, inverse=True)):
+        wanted = find_distinct(keys, order, columns, equal_nan)
+        for block in (device.array(keys), device.array(np.ascontiguousarray(keys.T)).T):
+            found = cupy_ops.find_few(block, order, columns, equal_nan)
+            assert (found is not None) == is_few
+            if is_few:
+                assert np.asarray(found.values).tobytes() == wanted.values.tobytes()
+                np.testing.assert_array_equal(found.counts, wanted.counts)
+                np.testing.assert_array_equal(found.inverse, wanted.inverse)
+    for other in (Columns(firsts=True), Columns(repeats=True)):
+        assert cupy_ops.find_few(device.array(keys), order, other, equal_nan) is None
 
 
 def assert_scattered(found, wanted, at, positions):

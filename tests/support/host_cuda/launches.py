@@ -130,6 +130,14 @@ def record_ties(recorder, dtypes=DTYPES):
         kernels.gather_in_range(values, recorder.empty(1000, "i8"), values)
 
 
+def record_few(recorder, dtypes=DTYPES):
+    """Record counts and numbers of the values of keys that have few."""
+    for dtype in dtypes:
+        found = kernels.count_few(recorder.empty(1000, dtype))
+        for numbers in ("u4", "i8"):
+            found.numbers(numbers)
+
+
 def record_scatters(recorder, sizes=(1000, 1 << 22, 1 << 25)):
     """Record scatters by a permutation, of positions and of given numbers, in one launch, two or three."""
     for dtype in ("u4", "i8", "f8"):
@@ -223,6 +231,7 @@ def record_everything(recorder, dtypes=DTYPES, directions=(False, True)):
         record_wide_keys(recorder)
         record_selection(recorder)
         record_ties(recorder)
+        record_few(recorder)
         record_scatters(recorder)
         record_ranks_of_samples(recorder)
         kernels.random_keys(3, 1000, 0)
