@@ -22,12 +22,12 @@ from typing import Any, Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 Kernel = TypeVar("Kernel")
 
-# No call has more kernels, and a compiler takes some hundred MB of host memory while it runs.
-MOST_COMPILERS = 16
+# Few calls have more kernels, and a compiler takes some hundred MB of host memory while it runs.
+COMPILERS = min(16, os.cpu_count() or 1)
 
 
 # NVRTC runs on all of them at a time. They start when there is something to compile.
-_compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1), "gpusort-compiler")
+_compilers = ThreadPoolExecutor(COMPILERS, "gpusort-compiler")
 SOURCES = pathlib.Path(__file__).parents[1]
 SOURCE_TEXTS = {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in SOURCES.rglob("*.cu*")}
 # The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
