@@ -9,7 +9,7 @@ import numpy as np
 
 from .keys.transform import search_ranks
 from .launch.arrays import check_array, check_indexable, prepare_out
-from .launch.launch import Launch, blocks_for, instance
+from .launch.launch import Launch, blocks_for, instance, request_all
 from .launch.loader import require_cupy
 from .pairs import sort_pairs
 from .wide.columns import (
@@ -24,7 +24,7 @@ from .wide.columns import (
     measure_blocks,
     read_widths,
 )
-from .wide.word_sort import TieResolver, argsort_columns, break_ties
+from .wide.word_sort import TieResolver, argsort_columns, break_ties, request_ties
 
 SOURCE = "wide/columns.cu"
 COMPLEX_WORDS = 2
@@ -49,6 +49,7 @@ class ComplexColumns:
         ranges, self._high = cupy.zeros(COMPLEX_WORDS * RANGE_WORDS, np.uint64), cupy.empty(self.n, np.uint64)
         arguments = (self.keys, np.uint64(self.n), self._high, ranges)
         name = instance("measure_complex", self._descending)
+        request_all(SOURCE, name, instance("make_complex_word", self._descending, "u64"))
         Launch(SOURCE, name, measure_blocks(self.n), COLUMN_THREADS, arguments).run()
         return read_widths(ranges)
 
@@ -119,6 +120,7 @@ def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
     if keys.size == 0:
         return out
     columns = ComplexColumns(keys, descending)
+    request_ties(columns.key_order())
     words = lay_out(columns.measure())
     if not words:
         out[...] = keys

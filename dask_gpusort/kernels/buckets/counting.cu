@@ -97,14 +97,15 @@ struct FineCounter {
     }
 
     // Count whole warps of vectors. Two vectors a round: one load in flight a thread does not cover the latency of
-    // memory.
+    // memory. The many wide codes of one vector of narrow keys do, and two such vectors would not fit the registers.
     __device__ __forceinline__ void count_vectors() {
+        constexpr bool kPairs = kKeys * sizeof(Code) <= 4 * kVectorBytes;
         const Vector* vectors = reinterpret_cast<const Vector*>(keys + head);
-        const Offset half = Offset(gridDim.x) * kFineCountThreads, stride = 2 * half;
+        const Offset half = Offset(gridDim.x) * kFineCountThreads, stride = (1 + kPairs) * half;
         const Offset lane = threadIdx.x % kWarpThreads;
         Offset warp_first = Offset(blockIdx.x) * kFineCountThreads + threadIdx.x - lane;
         for (; warp_first + kWarpThreads <= num_vectors; warp_first += stride) {
-            const bool both = warp_first + half + kWarpThreads <= num_vectors;
+            const bool both = kPairs && warp_first + half + kWarpThreads <= num_vectors;
             const Offset first = warp_first + lane, second = first + half;
             if (both) {
                 const Vector loaded[] = {vectors[first], vectors[second]};

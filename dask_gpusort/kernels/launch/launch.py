@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .loader import kernel, request, require_cupy
+from .loader import COMPILERS, kernel, request, require_cupy
+
+# So many compile kernels that may not be needed without delay for those that are.
+PRESUMING_COMPILERS = 16
 
 
 @functools.lru_cache(maxsize=None, typed=True)  # formatting a name takes as long as launching it
@@ -38,15 +41,27 @@ class _SideBySide(threading.local):
     def __init__(self) -> None:
         self.depth = 0  # blocks that the current thread is in
         self.waiting: list[Launch | Readback] = []
+        self.presumes = False  # launches request their kernels, and do nothing else
 
     def __enter__(self) -> None:
         self.depth += 1
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.depth -= 1
+        if self.presumes:
+            return
         if kind is not None:
             self.waiting.clear()
         self.run_waiting()
+
+    def presume(self, rest: Callable[[], object]) -> None:
+        """Request the kernels of what probably follows a readback, if the host would wait for kernels before it."""
+        if self.waiting and COMPILERS >= PRESUMING_COMPILERS and not self.presumes:
+            self.presumes = True
+            try:
+                rest()
+            finally:
+                self.presumes = False
 
     def run_waiting(self) -> None:
         """Run what waits, as soon as its kernels are compiled."""
@@ -57,6 +72,12 @@ class _SideBySide(threading.local):
 
 
 side_by_side = _SideBySide()
+
+
+def request_all(source: str, *kernels: str) -> None:
+    """Start to compile kernels that later launches need, for the current device."""
+    for name in kernels:
+        request(source, name)
 
 
 @dataclass(slots=True)
@@ -79,6 +100,8 @@ class Launch:
             return
         if side_by_side.depth:
             is_compiled = request(self.source, self.kernel, self.expression)
+            if side_by_side.presumes:
+                return
             if side_by_side.waiting or not is_compiled:
                 side_by_side.waiting.append(self)
                 return

@@ -22,12 +22,12 @@ from typing import Any, Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 Kernel = TypeVar("Kernel")
 
-# No call has more kernels, and a compiler takes some hundred MB of host memory while it runs.
-MOST_COMPILERS = 16
+# Few calls have more kernels, and a compiler takes some hundred MB of host memory while it runs.
+COMPILERS = min(16, os.cpu_count() or 1)
 
 
 # NVRTC runs on all of them at a time. They start when there is something to compile.
-_compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1), "gpusort-compiler")
+_compilers = ThreadPoolExecutor(COMPILERS, "gpusort-compiler")
 SOURCES = pathlib.Path(__file__).parents[1]
 SOURCE_TEXTS = {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in SOURCES.rglob("*.cu*")}
 # The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
@@ -48,6 +48,8 @@ struct UserLess {{
 }}
 #line 1 "{source}"
 """
+_NOTHING = 'extern "C" __global__ void nothing() {}'
+_loading = threading.Lock()
 _INCLUDE = re.compile(r'#include\s"([^"]+)"')
 _ONCE = "#pragma once"
 # What is compiled: device, source, name, and the user's comparison.
@@ -193,10 +195,19 @@ class _Kernel:
             self.shared_limit = shared_bytes
 
 
+@functools.cache
+def _load_compiler(device: int) -> None:
+    """Compile a kernel of nothing: with the first one, CuPy loads the compiler, and asks for its version."""
+    module = require_cupy().RawModule(code=_NOTHING, options=compile_options())
+    module.get_function("nothing")
+
+
 def _compile(wanted: _Instance) -> _Kernel:
     cupy = require_cupy()
     device, source, name, expression = wanted
     with cupy.cuda.Device(device):  # each thread has its own current device
+        with _loading:  # all threads would do it, one after the other
+            _load_compiler(device)
         module = cupy.RawModule(
             code=read_source(source, expression), options=compile_options(), name_expressions=(name,)
         )

@@ -75,7 +75,7 @@ def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> BucketMap | None
     n = keys.size
     shape, num_fine = block_sort_shape(elements, n)
     canonical = tied_elements(key, "u32", "NoValue")
-    buckets = map_buckets(canonical, keys, n, num_fine, split_fine(num_fine), may_decline=True)
+    buckets = map_buckets(canonical, keys, n, num_fine, split_fine(num_fine), lambda found: found, may_decline=True)
     if buckets is None or key.itemsize == WIDE_CODE:
         return buckets
     sizes = buckets.starts[1:] - buckets.starts[:-1]

@@ -10,6 +10,7 @@ a level, and 2^28 keys of any width take two levels.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -121,7 +122,10 @@ def sort_parts(task: SortTask) -> bool:
     # Each part chooses narrow codes for itself, by its own map.
     elements = replace(task.elements, narrow=None)
     with side_by_side:
-        coarse = partition_coarse(replace(task, elements=elements), num_fine, num_fine // num_parts)
+        partition = functools.partial(partition_coarse, replace(task, elements=elements))
+        coarse = map_buckets(
+            elements, task.keys, task.n, num_fine, num_fine // num_parts, partition, may_decline=task.may_decline
+        )
     if coarse is None:
         return False
     for begin, end in pairwise([0, *Readback(coarse.buckets.cursors).wait()]):
@@ -142,20 +146,21 @@ def part_of(task: SortTask, begin: int, end: int) -> SortTask:
 
 def sort_two_levels(task: SortTask, shape: tuning.BlockSortShape, num_fine: int) -> UnsortedSegments | None:
     """Two partitions and the block sort; `None` where the sort is declined."""
-    with side_by_side:
-        coarse = partition_coarse(task, num_fine, split_fine(num_fine))
-        if coarse is None:
-            return None
+
+    def sort_mapped(buckets: BucketMap) -> UnsortedSegments:
+        coarse = partition_coarse(task, buckets)
         codes = coarse.arrays.codes[0], coarse.arrays.payloads[0]
-        return sort_coarse_buckets(coarse, coarse.buckets.digits(False), coarse.elements.codes, codes, task.n, shape)
+        return sort_coarse_buckets(coarse, buckets.digits(False), coarse.elements.codes, codes, task.n, shape)
+
+    with side_by_side:
+        return map_buckets(
+            task.elements, task.keys, task.n, num_fine, split_fine(num_fine), sort_mapped, may_decline=task.may_decline
+        )
 
 
-def partition_coarse(task: SortTask, num_fine: int, fine_per_coarse: int) -> CoarseBuckets | None:
-    """Sample, count, and one partition into `codes[0]`; `None` where the sort is declined."""
+def partition_coarse(task: SortTask, buckets: BucketMap) -> CoarseBuckets:
+    """Partition the keys into `codes[0]`."""
     elements, n, arrays = task.elements, task.n, task.arrays
-    buckets = map_buckets(elements, task.keys, n, num_fine, fine_per_coarse, may_decline=task.may_decline)
-    if buckets is None:
-        return None
     if buckets.is_narrow and elements.narrow is not None and (base := narrow_base(buckets.splitters)) is not None:
         elements = replace(elements.narrow, base=base)
         arrays, buckets.domain = arrays.narrowed(elements, n), elements.narrow_domain

@@ -8,8 +8,10 @@ second level, which moves keys to fine buckets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +30,8 @@ RADIX = cxx_constant("lsd/onesweep_tile.cuh", "kRadix")  # most digits of a stab
 UNIFORM, SPLITTERS = "MapKind::kUniform", "MapKind::kSplitters"
 ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any table are aligned
 OFFSET_BYTES = 8
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -185,9 +189,17 @@ def split_fine(num_fine: int) -> int:
 
 
 def map_buckets(
-    elements: Elements, keys: Any, n: int, num_fine: int, fine_per_coarse: int, *, may_decline: bool
-) -> BucketMap | None:
-    """Sample and count n keys; `None` where the sort is declined, since the map is imbalanced."""
+    elements: Elements,
+    keys: Any,
+    n: int,
+    num_fine: int,
+    fine_per_coarse: int,
+    rest: Callable[[BucketMap], T],
+    *,
+    may_decline: bool,
+) -> T | None:
+    """Sample and count n keys, and do the rest; `None` where the sort is declined, since the map is imbalanced."""
+    # What the host reads back decides the kernels of the rest, which are requested for both kinds of maps before.
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
     tables = allocate_workspace(
@@ -203,12 +215,15 @@ def map_buckets(
         flags = read_map_flags(splitters)
         counts = count_fine(elements.source, keys, n, splitter_buckets(elements.domain, splitters, num_fine))
         scan_fine(counts, tables["starts"], tables["cursors"], tables["whole"])
+        usual = BucketMap(splitters, elements.domain, SPLITTERS, False, fine_bits, num_coarse, num_fine, tables)
+        for kind in SPLITTERS, UNIFORM:
+            side_by_side.presume(functools.partial(rest, replace(usual, kind=kind)))
     found = MapFlags(*flags.wait())  # the device is still counting
     if found.is_imbalanced and may_decline:
         return None
     domain = elements.domain if found.by_value else elements.code_domain
     kind = UNIFORM if found.is_uniform else SPLITTERS
-    return BucketMap(splitters, domain, kind, bool(found.is_narrow), fine_bits, num_coarse, num_fine, tables)
+    return rest(replace(usual, domain=domain, kind=kind, is_narrow=bool(found.is_narrow)))
 
 
 def describe_segments(elements: Elements, buckets: BucketMap) -> tuning.Tile:

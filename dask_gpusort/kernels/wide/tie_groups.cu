@@ -170,21 +170,22 @@ __global__ void __launch_bounds__(kTieThreads)
     if (before_block == (last ? *total : counts[blockIdx.x + 1])) return;  // the whole block leaves
     const SortedPrefix<Word> sorted{words, groups, n};
     const Offset first = (Offset(blockIdx.x) * kTieThreads + threadIdx.x) * kTieKeys;
-    u64 found[kTieKeys], count = 0;
-#pragma unroll
+    u32 large = 0, firsts = 0;  // a bit a key
+#pragma unroll 1
     for (int k = 0; k < kTieKeys; ++k) {
-        found[k] = sorted.template count<kMost>(first + k);
-        count += found[k];
+        const u64 found = sorted.template count<kMost>(first + k);
+        large |= u32(found & 1) << k;
+        firsts |= u32(found >> kGroupShift) << k;
     }
+    const u64 count = (u64(__popc(firsts)) << kGroupShift) + __popc(large);
     u64 before = before_block + Scan::exclusive(count, shared);
-#pragma unroll
+#pragma unroll 1
     for (int k = 0; k < kTieKeys; ++k) {
-        const u64 up_to = before + found[k];
-        if (up_to != before) {
-            offsets[u32(before)] = (long long)(first + k);
-            numbers[u32(before)] = u32((up_to >> kGroupShift) - 1);
-        }
-        before = up_to;
+        if (!(large >> k & 1)) continue;
+        before += u64(firsts >> k & 1) << kGroupShift;
+        offsets[u32(before)] = (long long)(first + k);
+        numbers[u32(before)] = u32((before >> kGroupShift) - 1);
+        ++before;
     }
 }
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..keys.dtypes import device_key
 from ..keys.transform import gather, scatter, search_ranks
 from ..launch.arrays import check_array, check_indexable, prepare_out, type_of_bytes
-from ..launch.launch import Launch, Readback, blocks_for, instance
+from ..launch.launch import Launch, Readback, blocks_for, instance, request_all
 from ..launch.loader import cxx_constant, require_cupy
 from ..msd.msd import sort_indexed
 from ..primitives.scan import exclusive_scan
@@ -71,6 +71,11 @@ def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
     return Ties(offsets, numbers, (num_groups - 1).bit_length())
 
 
+def request_ties(order: str) -> None:
+    """Start to compile what sorts and lists the tie groups of words of 64 bits, by a C++ order."""
+    request_all(SOURCE, instance("resolve_ties", "u64", order), instance("list_ties", "u64", SMALL_GROUP))
+
+
 def break_ties(columns: WideKeys, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
     """Sort each tie group of the first word by the later words, at least one."""
     # The columns are in input order if the resolver's elements are positions, else in theirs; `first` may be keys that
@@ -122,6 +127,7 @@ def sort_word(word: Any, positions: Any, sorted_word: Any) -> None:
 def argsort_columns(columns: WideKeys, out: Any) -> Any:
     """Argsort stably by all columns; `out` (int64, shape (n,)) receives the positions and is returned."""
     cupy = require_cupy()
+    request_ties(columns.position_order()[0])
     words = lay_out(columns.measure())
     if not words:
         out[...] = cupy.arange(columns.n, dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -17,9 +18,13 @@ from support.host_cuda.device import stand_in
 from support.host_cuda.recorder import MAP_FLAGS, Recorder
 
 from dask_gpusort import kernels
+from dask_gpusort.kernels import complex_keys
+from dask_gpusort.kernels.launch import launch as launching
 from dask_gpusort.kernels.launch import loader
 from dask_gpusort.kernels.launch.launch import Launch, Readback, side_by_side
 from dask_gpusort.kernels.launch.loader import KernelCache
+from dask_gpusort.kernels.policy import tuning
+from dask_gpusort.kernels.wide.columns import Width
 
 SECONDS = 30
 
@@ -108,8 +113,36 @@ def test_a_less_that_does_not_compile_is_a_value_error(monkeypatch):
         compiler=SimpleNamespace(CompileException=CompileError),
     )
     monkeypatch.setattr(loader, "_find_cupy", lambda: SimpleNamespace(cuda=cuda, RawModule=refuse))
+    monkeypatch.setattr(loader, "_load_compiler", lambda device: None)
     with pytest.raises(ValueError, match="`less` does not compile: 'a << b'"):
         loader.kernel("merge/merge.cu", "compare<int>", expression="a << b")
+
+
+def test_kernels_wait_until_one_thread_has_loaded_the_compiler(monkeypatch):
+    compiled, entered, leave = [], threading.Event(), threading.Event()
+
+    class Module:
+        def __init__(self, code, options, name_expressions=("nothing",)):
+            if name_expressions == ("nothing",):
+                entered.set()
+                assert leave.wait(SECONDS)
+            compiled.append(*name_expressions)
+
+        def get_function(self, name):
+            return name
+
+    cuda = SimpleNamespace(Device=lambda number: contextlib.nullcontext())
+    monkeypatch.setattr(loader, "_find_cupy", lambda: SimpleNamespace(cuda=cuda, RawModule=Module))
+    loader._load_compiler.cache_clear()
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(loader._compile, (0, "primitives/scan.cu", name, None)) for name in "abcd"]
+        assert entered.wait(SECONDS)
+        assert compiled == []
+        leave.set()
+        assert {kernel.result(SECONDS).function for kernel in found} == set("abcd")
+    loader._load_compiler.cache_clear()
+    assert compiled[0] == "nothing"
+    assert sorted(compiled[1:]) == list("abcd")
 
 
 #: Prints the text that a compiler sees, first as the files were at the import, then after one header has changed.
@@ -139,6 +172,8 @@ class Module:
     def get_function(self, name): return name
 
 loader._find_cupy = lambda: SimpleNamespace(cuda=SimpleNamespace(Device=Device), RawModule=Module)
+loader._load_compiler(0)
+assert keys.pop()[1] == loader.compile_options(), "the compiler's version is that of the options"
 for wanted in ((0, "msd/partition.cu", "a", None), (0, "msd/partition.cu", "b", None)):
     loader._compile(wanted)
     for name in ("primitives/block.cuh", "msd/partition.cu"):
@@ -155,7 +190,7 @@ def test_sources_that_change_under_a_process_change_no_kernel(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", _COMPILED]
     ended = subprocess.run(command, env=environment, cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert ended.stdout.split() == ["0", "0"], ended.stderr
+    assert ended.stdout.split() == ["0", "0", "0"], ended.stderr
     assert ended.returncode == 0, ended.stderr
 
 
@@ -343,16 +378,68 @@ def test_launches_of_a_block_that_fails_are_discarded(cold):
     assert cold.events == ["request a", "launch b"]
 
 
+def presume_in_block(cold, rest):
+    with side_by_side:
+        make_launch("a").run()
+        side_by_side.presume(rest)
+        assert not any(event.startswith("launch") for event in cold.events)
+        make_launch("c").run()
+
+
+@pytest.fixture
+def many_compilers(monkeypatch):
+    monkeypatch.setattr(launching, "COMPILERS", launching.PRESUMING_COMPILERS)
+
+
+def test_what_is_presumed_is_requested_and_never_launched(cold, many_compilers):
+    def rest():
+        with side_by_side:
+            make_launch("b").run()
+            side_by_side.presume(lambda: make_launch("never").run())
+        make_launch("d").run()
+
+    presume_in_block(cold, rest)
+    assert cold.events == [*(f"request {name}" for name in "abdc"), "launch a", "launch c"]
+    cold.events.clear()
+    with side_by_side:
+        make_launch("a").run()
+        side_by_side.presume(make_launch("e").run)  # the host waits for no kernel
+    assert cold.events == ["launch a"]
+
+
+def test_few_compilers_presume_nothing(cold, monkeypatch):
+    monkeypatch.setattr(launching, "COMPILERS", launching.PRESUMING_COMPILERS - 1)
+    presume_in_block(cold, lambda: make_launch("b").run())
+    assert cold.events == ["request a", "request c", "launch a", "launch c"]
+
+
+def test_a_presumption_that_fails_discards_the_block(cold, many_compilers):
+    def fail():
+        with side_by_side:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        presume_in_block(cold, fail)
+    assert cold.events == ["request a"]
+    with side_by_side:
+        make_launch("b").run()
+    assert cold.events == ["request a", "request b", "launch b"]
+
+
 #: Kernels that compile in a few hundredths of a second.
 SMALL_SOURCE = "keys/transform.cu"
 
 
 @pytest.mark.parametrize("n", [1000, 1 << 14, 1 << 20, 1 << 23, 1 << 26])
 @pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f4", "i8", "f8", "c8"])
-@pytest.mark.parametrize("flags", MAP_FLAGS[:2])
-def test_a_first_call_compiles_in_two_rounds(cold, dtype, n, flags):
-    """One round before the host reads what a sample says of the keys, and one after."""
+@pytest.mark.parametrize("flags", MAP_FLAGS[:4])
+@pytest.mark.parametrize("presumes", [False, True])
+def test_a_first_call_compiles_in_two_rounds(cold, monkeypatch, dtype, n, flags, presumes):
+    """One round before the host reads what a sample says of the keys, and one after, of what was not presumed."""
+    compilers = launching.PRESUMING_COMPILERS if presumes else 1
+    monkeypatch.setattr(launching, "COMPILERS", compilers)
     cold.map_flags = flags
+    is_usual = presumes and (flags[1] or np.dtype(dtype).kind not in "fc")
     keys, values = cold.empty(n, dtype), cold.empty(n, np.uint64)
     calls = (
         lambda: kernels.sort_keys(keys),
@@ -365,4 +452,18 @@ def test_a_first_call_compiles_in_two_rounds(cold, dtype, n, flags):
         cold.rounds.clear()
         call()
         large = [compiled for compiled in cold.rounds if any(source != SMALL_SOURCE for source, _ in compiled)]
-        assert 1 <= len(large) <= 2, cold.rounds
+        values_first = call is calls[-1] and n >= min(tuning.EARLY_VALUES_PAIRS.values())
+        assert 1 <= len(large) <= 2 - bool(is_usual and not values_first), cold.rounds
+
+
+@pytest.mark.parametrize("sort", [kernels.sort_wide, kernels.argsort_wide])
+@pytest.mark.parametrize("first_bits", [15, 64])
+def test_complex_keys_compile_their_own_kernels_with_the_first(cold, monkeypatch, many_compilers, sort, first_bits):
+    widths = [Width(0, 0, first_bits), Width(0, 0, 64)]
+    monkeypatch.setattr(complex_keys, "read_widths", lambda ranges: widths)
+    sort(cold.empty(1 << 20, "c16"))
+    measured, sorted_, *rest = cold.rounds
+    own = {"measure_complex", "make_complex_word", "resolve_ties", "list_ties"}
+    assert {name.partition("<")[0] for _, name in measured} == own
+    assert any(source == "block_sort/block_sort.cu" for source, _ in sorted_)
+    assert all(source == SMALL_SOURCE for compiled in rest for source, _ in compiled)

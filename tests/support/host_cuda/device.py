@@ -282,6 +282,7 @@ class HostDevice(Device):
     def replace_cupy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make the package launch kernels and allocate arrays on this device."""
         stand_in(monkeypatch, self.launch, self.request, self.cupy)
+        monkeypatch.setattr(launching, "COMPILERS", launching.PRESUMING_COMPILERS)
 
 
 def stand_in(
