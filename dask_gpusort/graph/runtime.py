@@ -97,7 +97,7 @@ class Runtime:
         workers = [next(iter(held.get(key) or ()), None) for key in keys]
         return workers if any(workers) else []
 
-    def places(self, array: Any) -> tuple[list[str | None], bool]:
+    def nearest_holders(self, array: Any) -> tuple[list[str | None], bool]:
         """The worker that holds each chunk, or else what it is made from alone, and whether it is the chunk itself."""
         sources = list(_made_from(array)) if array.npartitions > 1 else []
         for number, workers in enumerate(partition(array.npartitions, self.holders(*sources))):
@@ -248,10 +248,8 @@ def _made_from(array: Any) -> Iterator[Source]:
         if isinstance(layer, Blockwise):
             of_names = [(name, index) for name, index in layer.indices if isinstance(name, str) and index is not None]
             for name, index in of_names:
-                source, same = (
-                    Source(name, tuple(layer.numblocks[name])),
-                    tuple(index) == layer.output_indices[: len(index)],
-                )
+                source = Source(name, tuple(layer.numblocks[name]))
+                same = tuple(index) == layer.output_indices[: len(index)]
                 if same and math.prod(source.numblocks) == array.npartitions and source not in found:
                     found.append(source)
 

@@ -68,9 +68,9 @@ def test_keys_that_are_made_from_held_chunks_are_sorted_by_their_workers(client)
     made = (x + 1).astype("f4")
     pairs = da.map_blocks(lambda block: np.stack([block, block], 1), x, new_axis=1, chunks=(*x.chunks, (2,)))
     for array, own in ((x, True), (made, False), (pairs, False)):
-        assert runtime.places(array) == (workers, own)
+        assert runtime.nearest_holders(array) == (workers, own)
     for array in (x[::-1], x[1:], x.rechunk(3000), da.from_array(ARRAY, chunks=7000)):
-        assert runtime.places(array) == ([], False)
+        assert runtime.nearest_holders(array) == ([], False)
     (plan, *_) = plans_of(build_sort_by_keys, Options(exchange="gang"), [x, x], [False] * 2, [x], 0, None)
     members = [[chunk for run in own for chunk in plan.runs[run]] for own in plan.sources]
     assert members == [[0, 3], [1, 2]]
