@@ -12,14 +12,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import dask
 import dask.array as da
 import numpy as np
+from dask.blockwise import Blockwise
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
 from dask.system import CPU_COUNT
 from dask.typing import Key
+from tlz import partition
 
 from ..chunk import library_of
 from ..plan import Workers
@@ -94,6 +96,14 @@ class Runtime:
         held = self.client.sync(self.client.scheduler.who_has, keys=keys)
         workers = [next(iter(held.get(key) or ()), None) for key in keys]
         return workers if any(workers) else []
+
+    def nearest_holders(self, array: Any) -> tuple[list[str | None], bool]:
+        """The worker that holds each chunk, or else what it is made from alone, and whether it is the chunk itself."""
+        sources = list(_made_from(array)) if array.npartitions > 1 else []
+        for number, workers in enumerate(partition(array.npartitions, self.holders(*sources))):
+            if any(workers):
+                return list(workers), number == 0
+        return [], False
 
     def holds(self, arrays: Iterable[Any]) -> bool:
         """Whether this process computes, and has all chunks of some arrays."""
@@ -219,6 +229,29 @@ def _held_library(layer: Layer) -> str | None:
     chunk = next(iter(layer.mapping.values()), None) if isinstance(layer, MaterializedLayer) else None
     held = getattr(chunk, "type", None)  # of a Future
     return held.__module__.partition(".")[0] if isinstance(held, type) else library_of(chunk)
+
+
+class Source(NamedTuple):
+    """An array by its name, with numbers of chunks."""
+
+    name: str
+    numblocks: tuple[int, ...]
+
+
+def _made_from(array: Any) -> Iterator[Source]:
+    """The array, then those of as many chunks from which its own are made one by one, the nearest first."""
+    layers = {} if da.array_expr_enabled() else array.dask.layers
+    found = [Source(array.name, array.numblocks)]
+    for one in found:
+        yield one
+        layer = layers.get(one.name)
+        if isinstance(layer, Blockwise):
+            of_names = [(name, index) for name, index in layer.indices if isinstance(name, str) and index is not None]
+            for name, index in of_names:
+                source = Source(name, tuple(layer.numblocks[name]))
+                same = tuple(index) == layer.output_indices[: len(index)]
+                if same and math.prod(source.numblocks) == array.npartitions and source not in found:
+                    found.append(source)
 
 
 def held_chunks(array: Any) -> dict[Key, Any]:

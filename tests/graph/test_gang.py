@@ -18,6 +18,10 @@ from tlz import groupby
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster as clusters
+from dask_gpusort.graph.explain import plans_of
+from dask_gpusort.graph.runtime import Runtime
+from dask_gpusort.graph.sort.build import build_sort_by_keys
+from dask_gpusort.graph.sort.request import Options
 
 distributed = pytest.importorskip("distributed")
 
@@ -56,6 +60,23 @@ def gang_sort(x, **options):
 
 
 # The plan and the graph.
+
+
+def test_keys_that_are_made_from_held_chunks_are_sorted_by_their_workers(client):
+    x = gangs.placed(ARRAY, ((7000, 8000, 5000, 10_000),), [0, 1, 1, 0])
+    runtime, workers = Runtime.of(x), [gangs.addresses(client)[number] for number in (0, 1, 1, 0)]
+    made = (x + 1).astype("f4")
+    pairs = da.map_blocks(lambda block: np.stack([block, block], 1), x, new_axis=1, chunks=(*x.chunks, (2,)))
+    for array, own in ((x, True), (made, False), (pairs, False)):
+        assert runtime.nearest_holders(array) == (workers, own)
+    for array in (x[::-1], x[1:], x.rechunk(3000), da.from_array(ARRAY, chunks=7000)):
+        assert runtime.nearest_holders(array) == ([], False)
+    (plan, *_) = plans_of(build_sort_by_keys, Options(exchange="gang"), [x, x], [False] * 2, [x], 0, None)
+    members = [[chunk for run in own for chunk in plan.runs[run]] for own in plan.sources]
+    assert members == [[0, 3], [1, 2]]
+    keys, others, values = dask.compute(*dask_gpusort.sort_by_key((x, -x), x, exchange="gang"))
+    for found in (keys, -others, values):
+        np.testing.assert_array_equal(found, SORTED)
 
 
 def test_the_plan_is_a_gang_of_all_workers(client):

@@ -147,23 +147,24 @@ def test_wrong_chunks_are_refused(client):
         dask_gpusort.median(x, strategy="samples").compute()
 
 
-def works_of(*keys):
-    """The works of members with a chunk each, in three rounds."""
-    shapes, sources = tuple((len(one),) for one in keys), tuple((number,) for number in range(len(keys)))
-    job = gang.SelectJob(Statistic.quantiles(Q), (0,), (10.0, 2.0, 1.0), keys[0].dtype, shapes, sources, ())
-    return [job([one], rank) for rank, one in enumerate(keys)]
+def works_of(*chunks, sources=((0,),)):
+    """The works of members, in three rounds, which leave keys inside the last brackets."""
+    shapes, dtype = tuple((len(chunk),) for chunk in chunks), chunks[0].dtype
+    job = gang.SelectJob(Statistic.quantiles(Q), (0,), (10.0, 4.0, 3.0), dtype, shapes, sources, ())
+    return [job([chunks[number] for number in own], rank) for rank, own in enumerate(sources)]
 
 
-@pytest.mark.parametrize("cuts", [[], [0, 20_000]])
-def test_an_attempt_may_be_repeated(cuts):
-    works = works_of(*np.split(ARRAY, cuts))
+@pytest.mark.parametrize("sources", [((0, 1, 2, 3),), ((0, 2), (1, 3)), ((1,), (0,), (2, 3))])
+def test_an_attempt_may_be_repeated(sources):
+    works = works_of(*np.split(ARRAY, [0, 9000, 20_000]), sources=sources)
     # Samples, twice counts and samples, counts and keys.
     assert [gangs.attempt(works) for _ in range(2)] == [7, 7]
+    assert sum(len(one.keys) for part in works[0].inside for one in part) > 10
     for work in works:
         work.finish()
     ((found,), *others) = [work.arrays for work in works]
     np.testing.assert_array_equal(found, np.quantile(ARRAY, Q))
-    assert others == [()] * len(cuts)
+    assert others == [()] * (len(sources) - 1)
 
 
 def test_a_source_that_changes_is_found_out():

@@ -62,14 +62,17 @@ def plan_for(
     inputs = (*(keys.parts or (array,)), *values)
     bound = replace(given, sizes=(given.most_keys,)) if math.isnan(keys.template.size) else given
     joins = not request.staged and _joins(request, bound, inputs)
-    if asked in BY_BUNDLES or (asked == "auto" and runtime.library == "cupy"):
-        given = replace(given, workers=runtime.holders(inputs[0]))
-    gangs = fits_gang(request.order, given, workers)
+    asks = asked in BY_BUNDLES or (asked == "auto" and runtime.library == "cupy")
+    holders, held = runtime.nearest_holders(inputs[0]) if asks else ([], False)
+    # Keys that are made from what workers hold take memory beside it.
+    made = 0 if held else request.order.transit_dtype.itemsize
+    share = replace(given, workers=holders, companion_bytes=given.companion_bytes + made)
+    gangs = fits_gang(request.order, share, workers)
     exchange = choose_exchange(asked, runtime.kind, runtime.library, joins=joins, gangs=gangs)
     exchange, instead_of = install_or_else(exchange, asked, runtime.client)
     if exchange in BY_BUNDLES:
-        holders = given.workers or runtime.holders(inputs[0])
-        held = None not in holders if holders else runtime.holds(inputs)
+        holders, held = (holders, held) if asks else runtime.nearest_holders(inputs[0])
+        held = held and None not in holders if holders else runtime.holds(inputs)
         given = replace(given, workers=holders, held=held)
     plan = make_plan(
         request.order,
