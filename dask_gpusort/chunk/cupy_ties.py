@@ -50,9 +50,6 @@ class CupyTieGroups(TieGroups):
     def _number_keys(self) -> Any:
         return self._ties.numbers(np.int64)
 
-    def _spread(self, amounts: Any) -> Any:
-        return amounts[self.numbers]
-
     def scatter_numbers(self, positions: Any, dtype: Any) -> Any:
         """See `TieGroups`."""
         if len(positions) > MOST_POSITIONS:

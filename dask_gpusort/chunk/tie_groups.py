@@ -132,6 +132,8 @@ class TieGroups:
 
     def sums(self, amounts: Any) -> Any:
         """Give the sum of some amounts of each group's keys, int64."""
+        if self.all_differ:
+            return amounts.astype(np.int64, copy=False)
         sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
         np.cumsum(amounts, dtype=np.int64, out=sums[1:])
         return sums[self.bounds[1:]] - sums[self.bounds[:-1]]
@@ -166,11 +168,11 @@ class TieGroups:
         # Numbers and positions count from the first row; ranks count from their own.
         starts, dense = self.bounds[:-1], method == "dense"
         number = self._up_to(self.count) - self.numbers[starts // self.length * self.length] if dense else None
-        return self._spread(ranks_of_groups(method, number, starts % self.length, self.counts))
+        return self.spread(ranks_of_groups(method, number, starts % self.length, self.counts))
 
-    def _spread(self, amounts: Any) -> Any:
+    def spread(self, amounts: Any) -> Any:
         """Give each key the amount of its group."""
-        return np.repeat(amounts, self.counts)
+        return amounts if self.all_differ else amounts[self.numbers]
 
 
 def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:

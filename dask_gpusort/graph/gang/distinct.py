@@ -103,7 +103,7 @@ class DistinctJob:
 
     @property
     def sent(self) -> list[str]:
-        """Names of the columns that travel with distinct keys."""
+        """Names of the columns that may travel with distinct keys."""
         return [name for name in ("counts", "firsts") if getattr(self.columns, name)]
 
     @property
@@ -153,14 +153,18 @@ class DistinctWork:
         """All exchanges of one attempt, as many as the results need."""
         job, ops, members = self.job, self.ops, range(len(self.job.parts))
         start.check_unchanged()
-        cuts = self._cut([summary for one in start.summaries for summary, _ in one])
+        found = [part for one in start.summaries for part in one]
+        cuts = self._cut([summary for summary, _ in found])
+        # Where no key occurs twice in a part, all counts are 1 and none travels.
+        repeated = any(summary.size < sum(sizes) for summary, sizes in found)
+        self.sent = [name for name in job.sent if repeated or name != "counts"]
+        runs = [Run(part.run.keys, part.run.values[len(job.sent) - len(self.sent) :]) for part in self.parts]
         lengths = np.diff(cuts, axis=1)  # of each part for each member
         own = [Run(ops.from_host(lengths[:, member].copy())) for member in members]
         counted = yield Shards(own, [len(parts) for parts in job.parts])
         arriving = [on_host(run.keys).tolist() for run in counted]
         sent = [
-            _joined([part.run[low:high] for part, (low, high) in zip(self.parts, cuts[:, m : m + 2], strict=True)])
-            for m in members
+            _joined([run[low:high] for run, (low, high) in zip(runs, cuts[:, m : m + 2], strict=True)]) for m in members
         ]
         self.received = yield Shards(sent, [sum(each) for each in arriving])
         self.arriving = arriving
@@ -210,13 +214,13 @@ class DistinctWork:
 
     def _piece(self, piece: Run, first: int, start: int) -> Run:
         """A piece of a part that begins with some chunk, with the columns that are known where it arrives."""
-        job, columns = self.job, dict(zip(self.job.sent, piece.values, strict=True))
+        job, columns = self.job, dict(zip(self.sent, piece.values, strict=True))
         if "firsts" in columns:
             columns["firsts"] = columns["firsts"] + self.starts[first]
         if job.numbering.second is not None:
             columns["chunks"] = np.full_like(piece.keys, first, dtype=origin_dtype(len(job.shapes)))
         if job.of_keys is not None:
-            columns["positions"] = np.arange(len(piece), dtype=np.int64, like=piece.keys) + start
+            columns["positions"] = np.arange(start, start + len(piece), dtype=np.int64, like=piece.keys)
         self.columns = list(columns)
         return Run(piece.keys, tuple(columns.values()))
 

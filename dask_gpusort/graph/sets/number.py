@@ -88,7 +88,8 @@ class Numbered:
     @property
     def numbers(self) -> Any:
         """Number of each group in the whole."""
-        return np.arange(self.groups.count, like=self.groups.bounds) + self.offset.number
+        first = self.offset.number
+        return np.arange(first, first + self.groups.count, like=self.groups.bounds)
 
     @property
     def before(self) -> Any:
@@ -250,7 +251,8 @@ def number_groups(column: dict[str, Any], numbering: Numbering) -> Numbered:
     """The tie groups of sorted distinct keys, as if there were no others."""
     groups = ops_for(column["values"]).tie_groups(column["values"], numbering.equal_nan)
     sides, amounts = numbering.sides(column), numbering.amounts(column)
-    counts = [groups.sums(amounts * side) for side in sides] if numbering.counted else []
+    alone = numbering.second is None
+    counts = [groups.sums(amounts if alone else amounts * side) for side in sides] if numbering.counted else []
     firsts = [groups.first_where(side, column["firsts"]) for side in sides] if "firsts" in column else []
     offset, scan = Offset(False, 0, 0, 0, Totals(), Totals()), Scan((), 0, 0, 0)
     return Numbered(groups, offset, scan, column.get("chunks"), amounts, counts, firsts)

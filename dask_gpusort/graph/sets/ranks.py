@@ -41,7 +41,7 @@ class RankOf:
             ranks = numbered.passed + 1
         else:
             of_groups = numbered.numbers, numbered.before, numbered.counts[0]
-            ranks = ranks_of_groups(ranking.method, *of_groups)[groups.numbers]
+            ranks = groups.spread(ranks_of_groups(ranking.method, *of_groups))
         ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
         if numbered.scan.nans and ranking.nan_policy == "propagate":
             ranks[:] = np.nan
