@@ -133,7 +133,7 @@ class TieGroups:
     def sums(self, amounts: Any) -> Any:
         """Give the sum of some amounts of each group's keys, int64."""
         if self.all_differ:
-            return amounts.astype(np.int64, copy=False)
+            return amounts.astype(np.int64)
         sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
         np.cumsum(amounts, dtype=np.int64, out=sums[1:])
         return sums[self.bounds[1:]] - sums[self.bounds[:-1]]
