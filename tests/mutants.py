@@ -184,7 +184,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "graph/test_gang_gather.py": {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
-        "gang that gathers: a member without output": ("and all(own[-1] >= self._first for own", "and all(own for own"),
+        "gang that gathers: a member without output": ("makes = all(own[-1] >= self._first", "makes = all(own[-1] >= 0"),
         "gang that gathers: chunks of the last input": (
             "one - first for one in own if one >= first",
             "one for one in own",
