@@ -184,7 +184,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "graph/test_gang_gather.py": {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
-        "gang that gathers: a member without output": ("makes = all(own[-1] >= self._first", "makes = all(own[-1] >= 0"),
+        "gang that gathers: a member without output": (
+            "makes = all(own[-1] >= self._first",
+            "makes = all(own[-1] >= 0",
+        ),
         "gang that gathers: chunks of the last input": (
             "one - first for one in own if one >= first",
             "one for one in own",
@@ -193,6 +196,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang that gathers: a member that changed": ("repr(self.summaries).encode()", 'b""'),
         "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),
         "gang that gathers: both sides of each member": ("    if not held:  # then", "    if False:  # then"),
+    },
+    "kernels/host/test_launches.py": {
+        "launches: memory that is known by its address": ("self.kept.append(memory)", "pass"),
     },
     "kernels/test_few_values.py": {
         "few values: a code behind all others": ("np.full(SLOTS + 1, len(self._slots) - 1)", "np.zeros(SLOTS + 1)"),

@@ -44,7 +44,7 @@ HOST_BYTES = {"values": (36, 2), "columns": (60, 2), "ranks": (68, 2), "needles"
 #: Most bytes of a device for each key, besides a join, in the same way; "of keys" are those of an inverse, or of first
 #: positions. Measured on CuPy's pool for 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all
 #: differ, in one chunk and in four, in one row and in 64.
-DEVICE_BYTES = {"values": (2, 2), "counts": (16, 0), "positions": (20, 0), "of keys": (8, 0), "ranks": (44, 1)}
+DEVICE_BYTES = {"values": (2, 2), "counts": (16, 0), "positions": (20, 0), "of keys": (8, 0), "ranks": (48, 1)}
 #: Copies on the host at the peak of a task: of keys that are joined for a search (4.1 measured as above), of needles
 #: that are sorted, of lanes whose statistics are found, of a group with its pieces, and of a run that is sorted.
 JOIN_COPIES, BUNDLE_COPIES, LANE_COPIES, GROUP_COPIES, RUN_COPIES = 4.2, 5, 2.5, 3, 2

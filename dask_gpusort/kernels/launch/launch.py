@@ -36,12 +36,13 @@ class _SideBySide(threading.local):
     # block or before the host waits for a `Readback`.
     #
     # Other work for the device may not depend on launches of the block. Arrays among the arguments of a launch are kept
-    # alive; memory that a launch is given by its address must outlive the block.
+    # alive; memory that a launch is given by its address must outlive the block (see `keep`).
 
     def __init__(self) -> None:
         self.depth = 0  # blocks that the current thread is in
         self.waiting: list[Launch | Readback] = []
         self.presumes = False  # launches request their kernels, and do nothing else
+        self.kept: list[Any] = []  # memory that outlives the block
 
     def __enter__(self) -> None:
         self.depth += 1
@@ -52,7 +53,16 @@ class _SideBySide(threading.local):
             return
         if kind is not None:
             self.waiting.clear()
-        self.run_waiting()
+        try:
+            self.run_waiting()
+        finally:
+            if not self.depth:
+                self.kept.clear()
+
+    def keep(self, memory: Any) -> None:
+        """Keep memory alive until the block ends."""
+        if self.depth:
+            self.kept.append(memory)
 
     def presume(self, rest: Callable[[], object]) -> None:
         """Request the kernels of what probably follows a readback, if the host would wait for kernels before it."""

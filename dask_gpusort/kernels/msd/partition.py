@@ -143,6 +143,7 @@ def allocate_workspace(**sizes: int) -> Workspace:
         offsets[name] = total
         total += -(-size // ALLOCATION_ALIGNMENT) * ALLOCATION_ALIGNMENT
     memory = require_cupy().empty(total, np.uint8)
+    side_by_side.keep(memory)
     start = memory.data.ptr
     return Workspace(memory, {name: start + offset for name, offset in offsets.items()})
 

@@ -326,7 +326,10 @@ def test_peaks_of_distinct_keys_and_ranks_are_at_most_the_projected_ones(
     assert plan.strategy == "join"
     # Positions are of the flat array: its chunks, which are copies in C order, are the input of the plan.
     flat = x.nbytes if "return_index" in options and rows > 1 else 0
-    assert 0.2 * plan.projected_bytes < taken <= 1.02 * (plan.projected_bytes + flat)
+    # Few values are counted: of more than a copy of all chunks, only an inverse takes memory.
+    counted = distinct == 1_000 and what in ("values", "counts", "inverse")
+    least = x.nbytes if counted else 0.2 * plan.projected_bytes
+    assert least <= taken <= 1.02 * (plan.projected_bytes + flat)
 
 
 @pytest.mark.parametrize("function", ["sort", "argsort", "several values"])

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -23,6 +24,8 @@ from dask_gpusort.kernels.launch import launch as launching
 from dask_gpusort.kernels.launch import loader
 from dask_gpusort.kernels.launch.launch import Launch, Readback, side_by_side
 from dask_gpusort.kernels.launch.loader import KernelCache
+from dask_gpusort.kernels.msd import partition
+from dask_gpusort.kernels.msd.partition import allocate_workspace
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.wide.columns import Width
 
@@ -376,6 +379,42 @@ def test_launches_of_a_block_that_fails_are_discarded(cold):
     assert cold.events == ["request a"]
     make_launch("b").run()
     assert cold.events == ["request a", "launch b"]
+
+
+def test_memory_that_is_kept_outlives_the_block():
+    class Memory:
+        pass
+
+    def kept():
+        memory = Memory()
+        side_by_side.keep(memory)
+        return weakref.ref(memory)
+
+    assert kept()() is None
+    with side_by_side:
+        with side_by_side:
+            memory = kept()
+        assert memory() is not None
+    assert memory() is None
+
+
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_tables_that_launches_know_by_address_live_until_they_run(cold, monkeypatch, dtype):
+    made, start = [], Launch.start
+
+    def allocate(**sizes):
+        workspace = allocate_workspace(**sizes)
+        made.append(weakref.ref(workspace.memory))
+        return workspace
+
+    def check(launch):
+        assert all(memory() is not None for memory in made)
+        start(launch)
+
+    monkeypatch.setattr(partition, "allocate_workspace", allocate)
+    monkeypatch.setattr(Launch, "start", check)
+    kernels.sort_keys(cold.cupy.empty(1 << 26, np.dtype(dtype)))
+    assert made
 
 
 def presume_in_block(cold, rest):
