@@ -105,7 +105,7 @@ def test_sorts_take_turns_on_a_busy_gpu(device: Any, monkeypatch: pytest.MonkeyP
 def test_a_table_with_wrong_results_is_written_too(
     device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verified: bool
 ) -> None:
-    monkeypatch.setattr(device, "Cub", lambda: "CUB")
+    monkeypatch.setattr(device, "Cub", lambda: SimpleNamespace(version="3.5.0"))
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e9)
     describe = load("harness.command")
     monkeypatch.setattr(describe, "describe_machine", lambda commit: {"device": "a GPU", "commit": commit})
