@@ -72,7 +72,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy == "gang":
         # Imported here, because it imports distributed.
-        gang = import_module("dask_gpusort.graph.gang.select")
+        gang = import_module("..gang.select", __package__)
         return gang.select_in_gang(array, statistic, axes, plan, _output_of(array, statistic, axes, keepdims))
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
