@@ -125,7 +125,7 @@ def test_a_table_with_wrong_results_is_written_too(
             measure()
     found = record(tmp_path / "gpu_table.json")
     (row,) = found.rows
-    assert found.machine == {"device": "a GPU", "commit": "abc+", "copy bandwidth": "0.00 TB/s"}
+    assert found.machine == {"device": "a GPU", "commit": "abc+", "copy bandwidth": "0.00 TB/s", "CUB": "3.5.0"}
     assert (row.name, row.verified, row.ratios) == ("keys", verified, {"CUB": 1.5})
     assert row.details["share of copy bandwidth, %"] == pytest.approx(50)
     run("documents", "--results", str(tmp_path))
