@@ -193,7 +193,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "one for one in own",
         ),
         "gang that gathers: a chunk is checked": ("self.reading.check(chunk, number)", "pass"),
-        "gang that gathers: a member that changed": ("repr(self.summaries).encode()", 'b""'),
+        "gang that gathers: a member that changed": ("known += on_host(keys", "on_host(keys"),
         "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),
         "gang that gathers: both sides of each member": ("    if not held:  # then", "    if False:  # then"),
     },

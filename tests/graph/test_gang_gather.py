@@ -282,10 +282,18 @@ class Joined:
         return whole[chunk + number]
 
 
-def test_a_member_that_is_computed_again_has_changed_if_its_sizes_have():
-    job = gather.GatherJob(Joined(), np.dtype(int), 2, ((0,), (1,)))
-    works = [job([np.zeros(shape, int)], 0) for shape in ((3, 2), (3, 2), (2, 3))]
-    assert works[0].digest() == works[1].digest() != works[2].digest()
+@pytest.mark.parametrize("dtype", ["i8", "f4", "M8[s]", "U3", "O"])
+def test_a_member_that_is_computed_again_has_changed_if_its_sizes_or_elements_have(dtype):
+    job = gather.GatherJob(Joined(), np.dtype(dtype), 2, ((0,), (1,)))
+
+    def digest(shape, elements):
+        return job([elements.astype(dtype).reshape(shape)], 0).digest()
+
+    some, others = np.random.default_rng(0).integers(0, 100, (2, 6000))
+    assert digest((3, 2000), some) == digest((3, 2000), some.copy()) != digest((2000, 3), some)
+    assert (digest((6000,), some) != digest((6000,), others)) == (dtype != "O")
+    assert digest((0,), some[:0]) == digest((0,), others[:0])
+    works = [job([np.zeros(6, dtype)], 0)]
     with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
         next(works[0].exchanges(member.Start([works[0].summaries] * 2, [1])))
 
