@@ -95,6 +95,7 @@ def or_refused(function, hosts, chunks, holders, **options):
     check(function, hosts, chunks, holders, **options)
 
 
+@settings(settings.get_profile("few"))
 @given(st.data(), pairs(), st.sampled_from(["left", "right"]), GATHERED, OTHERS)
 def test_searchsorted(cluster, data, drawn, side, gathered, others):
     with cluster.as_current(), dask.config.set(IN_GANG):
@@ -103,6 +104,7 @@ def test_searchsorted(cluster, data, drawn, side, gathered, others):
         or_refused(dask_gpusort.searchsorted, [keys, needles], chunks, [gathered, others], side=side)
 
 
+@settings(settings.get_profile("few"))
 @given(st.data(), pairs(), st.booleans(), st.sampled_from([None, "sort", "table"]), GATHERED, OTHERS)
 def test_isin(cluster, data, drawn, invert, kind, gathered, others):
     """Test elements are gathered, NaN among them, and are not sorted before."""

@@ -44,7 +44,7 @@ class Elements:
     chunks: Chunks  # one along all axes but the one along which is read
     declared: tuple[DeclaredChunk, ...]  # of the indices
     axis: int
-    mode: str | None  # as for `take_block`
+    mode: str  # as for `numpy.take`
 
     def check(self, chunk: Any, number: int) -> None:
         """Check a chunk of the elements."""
