@@ -99,8 +99,9 @@ class Runtime:
 
     def nearest_holders(self, array: Any) -> tuple[list[str | None], bool]:
         """The worker that holds each chunk, or else what it is made from alone, and whether it is the chunk itself."""
-        sources = list(_made_from(array)) if array.npartitions > 1 else []
-        for number, workers in enumerate(partition(array.npartitions, self.holders(*sources))):
+        count = math.prod(array.numblocks)
+        sources = list(_made_from(array)) if count > 1 else []
+        for number, workers in enumerate(partition(count, self.holders(*sources))):
             if any(workers):
                 return list(workers), number == 0
         return [], False
@@ -250,7 +251,7 @@ def _made_from(array: Any) -> Iterator[Source]:
             for name, index in of_names:
                 source = Source(name, tuple(layer.numblocks[name]))
                 same = tuple(index) == layer.output_indices[: len(index)]
-                if same and math.prod(source.numblocks) == array.npartitions and source not in found:
+                if same and math.prod(source.numblocks) == math.prod(array.numblocks) and source not in found:
                     found.append(source)
 
 
