@@ -27,18 +27,68 @@ DTYPES = ("?", "u2", "i4", "u8", "i8", "f4", "f8", "c8")
 DISTRIBUTIONS = ("constant", "few", "small", "bits", "zipf", "sorted", "reversed")
 MOST_CHUNKS = 12
 
-Function = Callable[[Any, bool, str], Any]
+Ours = Callable[[Any, Any, bool, str], Any]
+NumPys = Callable[[Any, Any, bool], Any]
 
-#: What is computed of a Dask array: whether it is descending, and the exchange.
-FUNCTIONS: dict[str, Function] = {
-    "sort": lambda x, down, exchange: dask_gpusort.sort(x, stable=True, descending=down, exchange=exchange),
-    "argsort": lambda x, down, exchange: dask_gpusort.argsort(x, descending=down, exchange=exchange),
-    "pairs": lambda x, down, exchange: dask_gpusort.sort_by_key(x, x, descending=down, exchange=exchange)[1],
-    "unique": lambda x, down, exchange: dask_gpusort.unique(x),
-    "counts": lambda x, down, exchange: dask_gpusort.unique_counts(x).counts,
-    "inverse": lambda x, down, exchange: dask_gpusort.unique_inverse(x).inverse_indices,
-    "rank": lambda x, down, exchange: dask_gpusort.rank(x, method="ordinal"),
+#: What is computed of a Dask array and positions in it, whether it is descending, and the exchange; what NumPy gives.
+FUNCTIONS: dict[str, tuple[Ours, NumPys]] = {
+    "sort": (
+        lambda x, at, down, exchange: dask_gpusort.sort(x, stable=True, descending=down, exchange=exchange),
+        lambda host, at, down: oracle.sort(host, descending=down),
+    ),
+    "argsort": (
+        lambda x, at, down, exchange: dask_gpusort.argsort(x, descending=down, exchange=exchange),
+        lambda host, at, down: oracle.argsort(host, descending=down),
+    ),
+    "pairs": (
+        lambda x, at, down, exchange: dask_gpusort.sort_by_key(x, x, descending=down, exchange=exchange)[1],
+        lambda host, at, down: oracle.sort(host, descending=down),
+    ),
+    "lexsort": (
+        lambda x, at, down, exchange: dask_gpusort.lexsort((x, at % 7), descending=down, exchange=exchange),
+        lambda host, at, down: oracle.lexsort((host, at % 7), descending=[down, down]),
+    ),
+    "unique": (lambda x, *_: dask_gpusort.unique(x), lambda host, *_: np.unique(host)),
+    "counts": (
+        lambda x, *_: dask_gpusort.unique_counts(x).counts,
+        lambda host, *_: np.unique(host, return_counts=True, equal_nan=False)[1],
+    ),
+    "inverse": (
+        lambda x, *_: dask_gpusort.unique_inverse(x).inverse_indices,
+        lambda host, *_: np.unique(host, True, True, equal_nan=False)[2],  # with positions NumPy sorts stably
+    ),
+    "union": (lambda x, *_: dask_gpusort.union1d(x, x[::2]), lambda host, *_: np.unique(host)),
+    "intersection": (
+        lambda x, *_: dask_gpusort.intersect1d(x, x[1::3]),
+        lambda host, *_: np.intersect1d(host, host[1::3]),
+    ),
+    "rank": (lambda x, *_: dask_gpusort.rank(x, method="ordinal"), lambda host, *_: _ranks(host)),
+    "quantile": (
+        lambda x, *_: dask_gpusort.quantile(_real(x), QUANTILES, method="inverted_cdf"),
+        lambda host, *_: np.quantile(_real(host), QUANTILES, method="inverted_cdf"),
+    ),
+    "top": (
+        lambda x, at, down, _: dask_gpusort.topk(x, 9 if down else -9),
+        lambda host, at, down: oracle.sort(host, descending=down)[:9],
+    ),
+    "partition": (
+        lambda x, *_: dask_gpusort.partition(x, x.size // 3)[x.size // 3 :][:1],
+        lambda host, *_: oracle.sort(host)[host.size // 3 :][:1],
+    ),
+    "take": (lambda x, at, *_: dask_gpusort.take(x, at, axis=0), lambda host, at, _: host[at]),
+    "along": (lambda x, at, *_: dask_gpusort.take_along_axis(x, at, 0), lambda host, at, _: host[at]),
+    "search": (
+        lambda x, at, down, exchange: dask_gpusort.searchsorted(dask_gpusort.sort(x[::3], exchange=exchange), x),
+        lambda host, *_: np.searchsorted(np.sort(host[::3]), host),
+    ),
+    "membership": (
+        lambda x, at, *_: dask_gpusort.isin(x, dask_gpusort.take(x, at[:50])),
+        lambda host, at, _: np.isin(host, host[at[:50]]),
+    ),
 }
+QUANTILES = (0.0, 0.3, 0.5, 1.0)
+#: Functions that may give other bits of equal keys than NumPy.
+OF_EQUAL_KEYS = ("unique", "union", "intersection", "quantile", "partition")
 
 
 @dataclass(frozen=True)
@@ -94,16 +144,18 @@ class Soak:
         dtype, distribution = rng.choice(DTYPES), rng.choice(DISTRIBUTIONS)
         function, down, held = rng.choice(list(FUNCTIONS)), bool(rng.integers(2)), bool(rng.integers(2))
         host = strategies.make(dtype, size, distribution, seed)
+        positions = rng.integers(0, size, size)
+        (ours, numpys), chunk = FUNCTIONS[function], -(-size // int(rng.integers(2, MOST_CHUNKS)))
         with client.as_current():
-            x = self.on_workers(host, -(-size // int(rng.integers(2, MOST_CHUNKS))))
+            x, at = self.on_workers(host, chunk), self.on_workers(positions, chunk)
             if held:
-                x = x.persist()
-                distributed.wait(x, timeout=TIMEOUT)
-            found = FUNCTIONS[function](x, down, "auto" if held else "gang")
+                x, at = client.persist([x, at])
+                distributed.wait([x, at], timeout=TIMEOUT)
+            found = ours(x, at, down, "auto" if held else "gang")
             got = client.compute(self.on_host(found)).result(timeout=TIMEOUT)
-        # Of equal keys with other bits, NumPy's `unique` may give another one.
-        same = oracle.assert_same_values if function == "unique" else oracle.assert_same_bits
-        same(got, _wanted(function, host, down))
+        same = oracle.assert_same_values if function in OF_EQUAL_KEYS else oracle.assert_same_bits
+        with np.errstate(invalid="ignore"):  # NumPy warns of signalling NaN
+            same(got, numpys(host, positions, down))
 
     def _kill(self, client: Any, done: Event) -> list[str]:
         """Kill a worker from time to time, when all are there."""
@@ -117,21 +169,13 @@ class Soak:
         return killed
 
 
-def _wanted(function: str, host: Any, down: bool) -> Any:
-    """What NumPy gives."""
-    positions = oracle.argsort(host, descending=down)
-    if function in ("sort", "pairs"):
-        return host[positions]
-    if function == "argsort":
-        return positions
-    with np.errstate(invalid="ignore"):  # NumPy warns of signalling NaN
-        return _wanted_of_distinct(function, host)
+def _real(array: Any) -> Any:
+    """The array as NumPy has quantiles of it."""
+    return array.real.astype("f8") if array.dtype.kind in "bc" else array
 
 
-def _wanted_of_distinct(function: str, host: Any) -> Any:
-    values, _, inverse, counts = np.unique(host, True, True, True, equal_nan=function == "unique")
-    if function != "rank":
-        return {"unique": values, "inverse": inverse, "counts": counts}[function]
+def _ranks(host: Any) -> Any:
+    """Ordinal ranks, NaN if one key is."""
     ranks = np.empty(len(host), np.float64 if host.dtype.kind in "fc" else np.int64)
     ranks[oracle.argsort(host)] = np.nan if (host != host).any() else np.arange(1, len(host) + 1)
     return ranks
