@@ -28,7 +28,7 @@ default_role = "autolink"  # a name in single quotes links to its page if it has
 html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
-html_css_files = ["phone.css"]
+html_css_files = ["site.css"]
 
 nitpicky = True
 nitpick_ignore_regex = [
@@ -65,11 +65,11 @@ REPORTS = sorted(DOCS.glob("../benchmarks/results/*.md"))
 #: Files outside this folder that have a page of the site, and what leads to it.
 PAGES = {
     "../CHANGELOG.md": "changelog.md",
-    "../CONTRIBUTING.md": "contributing.md",
+    "../CONTRIBUTING.md": "development.md#contributing",
     "../benchmarks/README.md": "benchmarks.md",
     "../benchmarks/asv": "benchmarks.md#the-library-over-time",
-    "../benchmarks/results": "results.md",
-    **{f"../benchmarks/results/{path.name}": f"results.md#{path.stem}" for path in REPORTS},
+    "../benchmarks/results": "benchmarks.md#stored-results",
+    **{f"../benchmarks/results/{path.name}": f"benchmarks.md#{path.stem}" for path in REPORTS},
 }
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 
@@ -87,7 +87,8 @@ def link_to_pages(text: str, folder: Path) -> str:
 
     def target(link: re.Match[str]) -> str:
         path = os.path.relpath(folder / link[1], DOCS)
-        return "/" + PAGES.get(path, path) + (link[2] or "")
+        page, mark, section = PAGES.get(path, path).partition("#")
+        return "/" + page + (link[2] or mark + section)
 
     return LINK.sub(target, text)
 

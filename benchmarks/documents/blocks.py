@@ -182,13 +182,12 @@ MULTI_GPU = """
 """
 #: Headline numbers of the README. A line is a label, a stored file, a row of it, and the baselines that it shows.
 HEADLINES = """
-51.2M int64 in 64 chunks, two Xeon threads | core_cpu | sort | `numpy.sort` on one thread
-2 GiB of int64 in Zarr, two workers of 512 MiB, two EPYC cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
-8 GiB of int64 in Zarr, four workers of 1 GiB, 16 Xeon cores | larger_than_memory_many_cores | sort-int64 | DuckDB; copy
+51.2M int64 in 64 chunks, two Xeon threads | core_cpu | sort | `numpy.sort` on one thread; `dask.dataframe` sort_values
+2 GiB of int64, Zarr to Zarr, 2 workers of 512 MiB, 2 EPYC cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
 five quantiles of 51.2M float64, two EPYC threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
-xarray's median after `register()`: (730, 300, 400) float32, 2 EPYC threads | order_statistics_cpu | median/73 | xarray
+xarray's median in memory, 10 % NaN, (730, 300, 400) float32, 2 EPYC threads | order_statistics_cpu | median/73 | xarray
 `unique` of 12.8M distinct int64 in 16 chunks, two EPYC threads | sorted_order_cpu | unique | da.unique
-2^28 int64 in 64 chunks, 16 Xeon threads; NumPy: one thread | cores_cpu | sort-int64/16 | NumPy; Polars
+2^28 int64 in 64 chunks, 16 Xeon threads | cores_cpu | sort-int64/16 | Polars
 2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
 2^30 uint32 on each of two H200 | multi_gpu | u32-30/2 | PyTorch + NCCL
 """
@@ -209,7 +208,10 @@ def passes(results: Path, _: Path) -> str:
     """What is counted of each function."""
     head = ["reads", "reads, not held", "tasks a chunk, held", "tasks a chunk, disk"]
     rows = read(results / "passes.json").rows
-    cells = [[row.work, *(f"{row.details[what]:.1f}".removesuffix(".0") for what in head)] for row in rows]
+    cells = [
+        [re.sub("lanes?", "series", row.work), *(f"{row.details[what]:.1f}".removesuffix(".0") for what in head)]
+        for row in rows
+    ]
     return table(["function", *head], cells)
 
 

@@ -125,6 +125,10 @@ def page(name: str, results: Path) -> str:
     return "\n\n".join([f"# {result.title}", facts, note, *tables, measured])
 
 
+#: What has neither a page nor figures of its own is a table there.
+PAGE_OF_PASSES = ROOT / "docs" / "guide" / "larger_than_memory.md"
+
+
 def overview(results: Path, document: Path) -> str:
     """Every stored file with its command, its page and figures, and its machine."""
     cells = []
@@ -133,7 +137,7 @@ def overview(results: Path, document: Path) -> str:
             machine = read(results / f"{name}.json").machine
             paths = {name: results / f"{name}.md"} if result.note else {}
             paths |= {figure: results / f"{figure}.svg" for figure, one in FIGURES.items() if one.data == name}
-            links = [link(*one, document) for one in (paths or {name: ROOT / "docs" / f"{name}.md"}).items()]
+            links = [link(*one, document) for one in (paths or {name: PAGE_OF_PASSES}).items()]
             gpus = [] if result.command.startswith("cpu.") else machine.get("device", "").split(", ")
             where = f"{'2 ' * (len(gpus) > 1)}{gpus[0]}" if any(gpus) else ""
             where = where or f"{processor(machine)}, {machine['cores']} cores"

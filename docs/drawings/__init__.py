@@ -1,4 +1,4 @@
-"""The drawings of ``docs/how``: ``python -m docs.drawings`` writes them.
+"""The drawings of the documents: ``python -m docs.drawings`` writes them.
 
 A function draws one picture, and its docstring is the text that is read in place of it. Numbers in examples are
 computed.

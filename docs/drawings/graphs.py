@@ -13,6 +13,28 @@ from dask_gpusort.table.digits import scan_table, share_out
 from .canvas import ACCENT, GREEN, GREY, GROUPS, INK, ORANGE, PALE, PURPLE, SKY, WHITE, Canvas, drawing
 
 
+@drawing(35)
+def overview(c: Canvas) -> None:
+    """A large array in unordered chunks becomes one in sorted chunks, a few chunks in memory at a time."""
+    chunks = np.random.default_rng(5).permutation(np.arange(1, 17)).reshape(4, 4)
+    lefts = [0.8 + 12.93 * number for number in range(4)]
+    rows = ((4.4, chunks), (14.4, np.sort(chunks, axis=1)), (24.4, np.sort(chunks, axis=None).reshape(4, 4)))
+    for y, row in rows:
+        for x, values in zip(lefts, row, strict=True):
+            c.box(x - 0.4, y - 0.4, 10.4, 3.2, fill=GREY)
+            c.cells(x, y, values, [GROUPS[(value - 1) // 4] for value in values])
+    for number, x in enumerate(lefts):
+        c.arrow((x + 4.8, 7.2), (x + 4.8, 14))
+        for place, value in enumerate(np.sort(chunks[number])):
+            target = lefts[(value - 1) // 4]
+            c.arrow((x + 2.4 * place + 1.2, 17.2), (target + 2.4 * ((value - 1) % 4) + 1.2, 24), PALE)
+    c.heading(2, "a Dask array, larger than memory, in chunks")
+    c.heading(10.5, "each chunk is sorted, and waits in memory or on disk")
+    c.heading(20.5, "its slices go where they belong, exactly")
+    c.note(25, 30.5, "sorted chunks of just the sizes that the array had (colours: quarters of the values)")
+    c.note(25, 33, "Medians and quantiles keep only the few elements near them.")
+
+
 @drawing(60.5)
 def data_flow(c: Canvas) -> None:
     """Chunks are sorted, counted, cut and exchanged; groups are merged and divided into output chunks."""

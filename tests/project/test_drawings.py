@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs" / "how").glob("*.md"))
-IMAGE = re.compile(r"!\[([^\]]+)\]\(drawings/(\w+)\.svg\)")
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "how").glob("*.md"))]
+IMAGE = re.compile(r"!\[([^\]]+)\]\((?:docs/)?(?:how/)?drawings/(\w+)\.svg\)")
 #: Points of the smallest letters: 12 of 504 pixels, so 8 pixels where a phone shows the drawing 350 pixels wide.
 LEAST_SIZE = 9
 #: Sizes of letters differ between versions of FreeType.

@@ -1,4 +1,4 @@
-"""Names and text use the terms of docs/glossary.md."""
+"""Names and text use the terms of the glossary, the last section of docs/development.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GLOSSARY = ROOT / "docs" / "glossary.md"
+GLOSSARY = "\n## Glossary\n"
 FOLDERS = ("dask_gpusort", "tests", "benchmarks", "examples")
 CODE = sorted(
     path.relative_to(ROOT)
@@ -24,7 +24,6 @@ CODE = sorted(
 DOCUMENTS = sorted(
     path.relative_to(ROOT)
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"]
-    if path != GLOSSARY
 )
 #: Terms that contain a refused word in another sense.
 OTHER_TERMS = (("in", "place"),)
@@ -56,7 +55,8 @@ def inflections(word: str) -> str:
 
 
 def glossary_rows() -> list[list[str]]:
-    rows = [line.strip("|").split("|") for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")]
+    text = (ROOT / "docs" / "development.md").read_text().partition(GLOSSARY)[2]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row] for row in rows if row[0].strip() != "term"]
 
 
@@ -119,7 +119,7 @@ def text_in(path: Path) -> str:
     if path.suffix == ".py":
         return text_in_python(source)
     if path.suffix == ".md":
-        return re.sub(r"<!--.*?-->", "", source, flags=re.DOTALL)
+        return re.sub(r"<!--.*?-->", "", source.partition(GLOSSARY)[0], flags=re.DOTALL)
     return "\n".join(CXX_COMMENT.findall(source))
 
 

@@ -6,6 +6,7 @@ import ast
 import copy
 import doctest
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,16 @@ def test_snippets_run(block: str, names: dict[str, Any]) -> None:
         example.source = small(example.source)
     shown = doctest.DocTest(examples, names, "block", None, None, None)
     assert doctest.DocTestRunner().run(shown).failed == 0
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/start.md", "docs/which.md"])
+def test_first_pages_run_as_they_are_pasted(name: str, names: dict[str, Any]) -> None:
+    """One block after another, without a name that the page does not define."""
+    pasted: dict[str, Any] = {}
+    for block in BLOCK.findall((ROOT / name).read_text()):
+        if not DEVICES.search(block):
+            exec(small(block), pasted)
+            shutil.rmtree("sorted.zarr", ignore_errors=True)
 
 
 def test_every_page_is_read() -> None:
