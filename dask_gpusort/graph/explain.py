@@ -147,7 +147,7 @@ class Explanation:
             f" style='max-width:100%' fill='currentColor' font-size='12'>{bars}</svg>"
         )
         detail = f"<details{' open' * self.full}><summary>Details</summary><pre>{escape(self.detail)}</pre></details>"
-        return f"<table>{rows}</table>{picture}{detail}"
+        return f"<table style='color:inherit'>{rows}</table>{picture}{detail}"
 
 
 def _known(size: float) -> int | None:
@@ -156,9 +156,11 @@ def _known(size: float) -> int | None:
 
 
 Describe: TypeAlias = Callable[[Made], Facts]
+#: A plan, how it is told, and who will run it.
+Noted: TypeAlias = list[tuple[Any, Describe, Runtime | None]]
 
 #: What builders note in this context, while one is explained.
-_noted: ContextVar[list[tuple[Any, Describe, Runtime | None]] | None] = ContextVar("noted", default=None)
+_noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
 
 
 def note(plan: Any, describe: Describe, runtime: Runtime | None = None) -> None:
@@ -167,11 +169,9 @@ def note(plan: Any, describe: Describe, runtime: Runtime | None = None) -> None:
         noted.append((plan, describe, runtime))
 
 
-def _built(
-    build: Callable[..., Any], *arguments: Any, **options: Any
-) -> tuple[Any, list[tuple[Any, Describe, Runtime | None]]]:
+def _built(build: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, Noted]:
     """What a builder makes, and what it notes."""
-    noted: list[tuple[Any, Describe, Runtime | None]] = []
+    noted: Noted = []
     token = _noted.set(noted)
     try:
         return build(*arguments, **options), noted
@@ -198,11 +198,8 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
     runtime = noted[first][2] or Runtime.of(made.inputs[0])
     peak, (whose, limit) = _known(facts.peak), _memory_of(runtime, facts.scope)
     fits = None if peak is None or limit is None else peak <= limit and not facts.over
-    stages = [
-        ("source", sum(array.nbytes for array in made.inputs)),
-        *facts.stages,
-        ("result", sum(array.nbytes for array in made.found)),
-    ]
+    given, result = (sum(one.size * one.dtype.itemsize for one in arrays) for arrays in (made.inputs, made.found))
+    stages = ("source", given), *facts.stages, ("result", result)
     notes = [text for one in (*before, facts) for text in one.notes]
     if runtime.client is None:
         who = "the GPU of this process" if runtime.workers.devices else ALONE[runtime.kind]

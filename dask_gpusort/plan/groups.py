@@ -81,12 +81,6 @@ def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None)
         "tasks": format_tasks(tasks, chunks),
         "peak": "" if plan.strategy == "sort" else format_size(plan.projected_bytes),
     }
-    sorts = plan.strategy == "sort"
     peak = plan.projected_bytes if sort is None else sort.projected_bytes
-    return Facts(
-        decisions,
-        peak=peak,
-        scope="thread" if sorts else "all",
-        exchange=sort.exchange if sort is not None else None if plan.strategy == "blocks" else plan.strategy,
-        stages=((plan.strategy, lanes.bytes),),
-    )
+    exchange = sort.exchange if sort is not None else None if plan.strategy == "blocks" else plan.strategy
+    return Facts(decisions, peak, "all" if sort is None else "thread", exchange, ((plan.strategy, lanes.bytes),))

@@ -10,7 +10,7 @@ from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
 from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
-from .terms import BY_TASKS, ONE_ROUND, Exchange, Facts, Path, Runs, Size, format_count, format_size, remedy
+from .terms import BY_TASKS, ONE_ROUND, Exchange, Facts, Path, Runs, Scope, Size, format_count, format_size, remedy
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
@@ -282,14 +282,11 @@ def describe(plan: Plan) -> Facts:
         rows["step"] = f"{format_size(plan.step_bytes)} of the GPU's {device}, several side by side"
     moved = sum(plan.sizes) * plan.row_bytes
     counted = [] if plan.exchange == "join" else [("count", float(plan.table_bytes)), (plan.exchange, moved)]
+    scope: Scope = "process" if plan.exchange in ("join", "gang") else "thread"
+    over = plan.turns is not None and not plan.turns.fits
+    notes = (f"exchange {plan.exchange} in place of {plan.instead_of}",) if plan.instead_of else ()
     return Facts(
-        rows,
-        peak=plan.projected_bytes,
-        scope="process" if plan.exchange in ("join", "gang") else "thread",
-        over=plan.turns is not None and not plan.turns.fits,
-        exchange=plan.exchange,
-        stages=(("sort chunks", moved), *counted),
-        notes=(f"exchange {plan.exchange} in place of {plan.instead_of}",) if plan.instead_of else (),
+        rows, plan.projected_bytes, scope, plan.exchange, (("sort chunks", moved), *counted), over=over, notes=notes
     )
 
 

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .division import count_groups
-from .terms import Facts, Runs, Size, Workers, format_chunks, format_count, format_number, format_size, format_tasks
+from .terms import (
+    Facts,
+    Runs,
+    Scope,
+    Size,
+    Workers,
+    format_chunks,
+    format_count,
+    format_number,
+    format_size,
+    format_tasks,
+)
 
 #: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
 #: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks; a gang whose
@@ -190,10 +201,7 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> Facts:
         "peak": f"{format_size(plan.projected_bytes)} in one task, besides its indices and its result",
     }
     by_groups = "" if exchange is None else "runs" if exchange.kept else "tasks"
-    return Facts(
-        decisions,
-        peak=plan.projected_bytes,
-        scope="process" if plan.strategy in ("gather", "gang") else "thread",
-        exchange=by_groups or (None if plan.strategy in ("blocks", "slices") else plan.strategy),
-        stages=(("read at positions", array.bytes),),
-    )
+    scope: Scope = "process" if plan.strategy in ("gather", "gang") else "thread"
+    moved = None if plan.strategy in ("blocks", "slices") else plan.strategy
+    stages = (("read at positions", array.bytes),)
+    return Facts(decisions, plan.projected_bytes, scope, by_groups or moved, stages)

@@ -173,14 +173,9 @@ def describe_search(plan: SearchPlan, tasks: int) -> Facts:
         "tasks": format_tasks(tasks, len(needles)),
         "peak": f"{format_size(plan.projected_bytes)} for each {'process' if plan.joined else 'thread'}",
     }
-    by_groups = "runs" if plan.kept else "tasks"
-    return Facts(
-        decisions,
-        peak=plan.projected_bytes,
-        scope="process" if plan.joined else "thread",
-        exchange="gang" if plan.sources else "join" if plan.joined else by_groups,
-        stages=(("values moved", plan.moved_bytes), ("look up", sum(needles))),
-    )
+    exchange = "gang" if plan.sources else "join" if plan.joined else "runs" if plan.kept else "tasks"
+    stages = (("values moved", plan.moved_bytes), ("look up", sum(needles)))
+    return Facts(decisions, plan.projected_bytes, "process" if plan.joined else "thread", exchange, stages)
 
 
 def _moves(plan: SearchPlan) -> str:

@@ -219,11 +219,6 @@ def describe_selection(plan: SelectPlan) -> Facts:
         held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
         rows["passes"] += f"; the source is {held}"
         rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
-    return Facts(
-        rows,
-        peak=plan.projected_bytes,
-        scope="all",
-        reads=1 if plan.held else plan.passes,
-        exchange=None if plan.strategy == "blocks" else plan.strategy,
-        stages=((plan.strategy, plan.moved_bytes if plan.strategy in BY_SAMPLES else lanes.bytes),),
-    )
+    exchange = None if plan.strategy == "blocks" else plan.strategy
+    stages = ((plan.strategy, plan.moved_bytes if plan.strategy in BY_SAMPLES else lanes.bytes),)
+    return Facts(rows, plan.projected_bytes, "all", exchange, stages, reads=1 if plan.held else plan.passes)

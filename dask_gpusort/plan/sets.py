@@ -20,6 +20,7 @@ from .terms import (
     Facts,
     InputChunks,
     Runs,
+    Scope,
     Size,
     Workers,
     format_chunks,
@@ -147,15 +148,12 @@ def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | 
 def distinct_facts(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | None) -> Facts:
     """What finding distinct keys takes, with some decisions."""
     strategy = plan.strategy
-    return Facts(
-        decisions,
-        peak=plan.projected_bytes,
-        scope="thread" if strategy in ("blocks", "sort") else "process",
-        whole=strategy != "sort",
-        exchange=sort.exchange if sort is not None else None if strategy == "blocks" else strategy,
-        stages=(("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)),
-        notes=("unknown: how many elements are distinct, and so the bytes of their sort",) * (strategy == "sort"),
-    )
+    scope: Scope = "thread" if strategy in ("blocks", "sort") else "process"
+    exchange = sort.exchange if sort is not None else None if strategy == "blocks" else strategy
+    stages = ("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)
+    sorts = strategy == "sort"
+    notes = ("unknown: how many elements are distinct, and so the bytes of their sort",) * sorts
+    return Facts(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
 
 
 def describe_gang(plan: DistinctPlan | None) -> str:
@@ -265,10 +263,6 @@ def describe_rank(
     }
     if distinct is not None:
         return distinct_facts(decisions, distinct, sort)
-    return Facts(
-        decisions,
-        peak=plan.projected_bytes,
-        scope="process" if plan.strategy == "join" else "thread",
-        exchange=None if plan.strategy == "blocks" else plan.strategy,
-        stages=(("rank rows", lanes.bytes),),
-    )
+    scope: Scope = "process" if plan.strategy == "join" else "thread"
+    exchange = None if plan.strategy == "blocks" else plan.strategy
+    return Facts(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))

@@ -69,11 +69,11 @@ class Facts:
     rows: Mapping[str, str]  # decisions, by name; empty ones are left out
     peak: float = math.nan  # bytes
     scope: Scope = "thread"
+    exchange: str | None = None  # how elements leave their chunks; None if they do not
+    stages: tuple[tuple[str, float], ...] = ()  # between the source and the result, and the bytes that each takes in
     whole: bool = True  # whether the peak is of all steps; else others, whose peak is unknown, follow
     over: bool = False  # whether memory may run out though the peak fits
     reads: int = 1  # of each chunk of the source
-    exchange: str | None = None  # how elements leave their chunks; None if they do not
-    stages: tuple[tuple[str, float], ...] = ()  # between the source and the result, and the bytes that each takes in
     notes: tuple[str, ...] = ()
 
     @property
