@@ -99,9 +99,9 @@ def describe_rows(
         "rechunk": "in several chunks: rechunk so that they are whole, sort each chunk, rechunk back",
     }
     if plan is None or strategy in whole:
-        told = {"rows": whole[strategy], "path": WHOLE_ROWS * (method != "auto")}
+        decisions = {"rows": whole[strategy], "path": WHOLE_ROWS * (method != "auto")}
         exchange = None if strategy == "whole" else strategy
-        return Facts(told, peak, "process" if strategy == "join" else "thread", exchange)
+        return Facts(decisions, peak, "process" if strategy == "join" else "thread", exchange)
     if count is None:
         return describe(plan)
     facts = describe(plan)

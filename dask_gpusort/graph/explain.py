@@ -107,11 +107,11 @@ class Explanation:
 
     @property
     def _lines(self) -> dict[str, str]:
-        answer = {True: "fits: ", False: "does not fit: ", None: ""}[self.fits]
+        fitting = {True: "fits: ", False: "does not fit: ", None: ""}[self.fits]
         peak, limit = ("unknown" if size is None else format_size(size) for size in (self.peak, self.limit))
         given, made = self.chunks
         lines = {
-            "memory": f"{answer}peak {peak} for {self.whose}, of {limit}",
+            "memory": f"{fitting}peak {peak} for {self.whose}, of {limit}",
             "disk": "used for sorted chunks that memory does not hold" if self.disk else "not used",
             "reads": f"the source {TIMES.get(self.reads, f'{self.reads} times')}",
             "chunks": f"{given:,} in, {made:,} out",
