@@ -109,11 +109,11 @@ class Staging:
         """The staging of an input; empty if it is not staged."""
         if self.device is None or not _is_staged(array):
             return Facts({})
+        how = "NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory"
         if self.shortage is not None:
             why, memory = map(format_size, (self.shortage.needed, self.shortage.memory))
             how = f"chunks and groups to the GPU, some at a time: together they take {why}, it has {memory}"
-            return Facts({"staging": how}, notes=(how,))
-        return Facts({"staging": "NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory"})
+        return Facts({"staging": how}, notes=(how,))
 
 
 @contextmanager

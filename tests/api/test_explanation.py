@@ -207,12 +207,21 @@ def test_gpus(monkeypatch, number):
     assert (said.whose, said.limit) == (("the GPU", 1 << 30) if number == 1 else ("all GPUs together", 2 << 30))
 
 
-def test_chunks_that_stay_on_the_host_are_noted(monkeypatch):
-    monkeypatch.setattr(runtime, "own_device_memory", lambda: 1 << 20)
+@pytest.mark.parametrize(
+    ("memory", "noted"),
+    [
+        (1 << 20, "chunks and groups to the GPU, some at a time: together they take"),
+        (1 << 30, "NumPy chunks to the GPU"),
+    ],
+)
+def test_chunks_that_are_staged_are_noted(monkeypatch, memory, noted):
+    monkeypatch.setattr(runtime, "own_device_memory", lambda: memory)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
     monkeypatch.setattr(staging, "_copies", lambda: SimpleNamespace(metadata_without_device=nullcontext))
+    monkeypatch.setattr(staging.Staging, "to_device", lambda self, array: array)
+    monkeypatch.setattr(staging.Staging, "to_host", lambda self, array, *_: array)
     said = dask_gpusort.explain(da.zeros(1 << 20, chunks=1 << 16), device="cuda")
-    assert said.notes[1].startswith("chunks and groups to the GPU, some at a time: together they take")
+    assert said.notes[1].startswith(noted)
     assert said.detail.startswith(f"staging   {said.notes[1]}\n")
 
 
