@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import dask
 import dask.array as da
 import pytest
 from distributed import Client, LocalCluster
@@ -68,6 +69,13 @@ def printed(title: str) -> list[str]:
     """The plans that a section of the guide shows."""
     (section,) = re.findall(rf"^### {title}$(.*?)^##", (GUIDE / "plans.md").read_text(), re.MULTILINE | re.DOTALL)
     return re.findall(r"^```text\n(.*?)\n```$", section, re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_plan_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "host_memory", lambda: 3 << 30)
+    with dask.config.set(num_workers=2):
+        said = dask_gpusort.explain(da.zeros(10_000_000, chunks=500_000))
+    assert f"```text\n>>> dask_gpusort.explain(x)\n{said}\n```" in (GUIDE / "plans.md").read_text()
 
 
 def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
