@@ -16,21 +16,21 @@ Unresolved keys are sent to two groups (at most the share `Plan.unresolved`); th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dask.utils import format_bytes
 
 from . import plan as plans
 from .plan import Exchange, Plan
 from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
-from .plan.terms import format_chunks
+from .plan.terms import Facts, format_chunks, format_count
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.
 CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "runs": 4, "tasks": 2, "device": 2, "gang": 2}
 
 #: What the plan says of a method that is asked for where rows are sorted whole.
-WHOLE_ROWS = "\npath      rows are sorted whole: nothing is cut, so the method has no effect"
+WHOLE_ROWS = "rows are sorted whole: nothing is cut, so the method has no effect"
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,23 @@ def _counted_bytes(plan: Plan) -> float:
     return plan.rounds * entry * (len(plan.runs) * (plan.samples + ends) + summed)
 
 
-def describe(plan: Plan) -> str:
-    """The plan and its cost, as text."""
+def describe(plan: Plan) -> Facts:
+    """What the plan decides and takes, with its cost."""
     cost = cost_of(plan)
     moved = "an unknown number of bytes" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
     counted = format_bytes(int(cost.counted_bytes))
-    messages = f"{'at most ' if plan.exchange == 'runs' else ''}{cost.messages:,} messages"
-    return f"{plans.describe(plan)}\ncost      {moved} read and written, {messages}, {counted} counted"
+    messages = f"{'at most ' if plan.exchange == 'runs' else ''}{format_count(cost.messages, 'message')}"
+    facts = plans.describe(plan)
+    return replace(facts, rows={**facts.rows, "cost": f"{moved} read and written, {messages}, {counted} counted"})
 
 
-def describe_rows(strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto") -> str:
-    """Describe how the rows along an axis are sorted, by a strategy of `row_strategy`, as text.
+def describe_rows(
+    strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto", peak: float = math.nan
+) -> Facts:
+    """Describe how the rows along an axis are sorted, by a strategy of `row_strategy`.
 
     `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
-    array, and `plan` is of one row.
+    array, and `plan` is of one row. Other strategies have a `peak`.
     """
     chunks = format_chunks(count or 0)
     whole = {
@@ -96,7 +99,10 @@ def describe_rows(strategy: str, count: int | None, plan: Plan | None = None, me
         "rechunk": "in several chunks: rechunk so that they are whole, sort each chunk, rechunk back",
     }
     if plan is None or strategy in whole:
-        return f"rows      {whole[strategy]}{WHOLE_ROWS * (method != 'auto')}"
+        decisions = {"rows": whole[strategy], "path": WHOLE_ROWS * (method != "auto")}
+        exchange = None if strategy == "whole" else strategy
+        return Facts(decisions, peak, "process" if strategy == "join" else "thread", exchange)
     if count is None:
         return describe(plan)
-    return f"rows      {count:,} too long for a chunk, one global sort each:\n{describe(plan)}"
+    facts = describe(plan)
+    return replace(facts, rows={"rows": f"{count:,} too long for a chunk, one global sort each:", **facts.rows})

@@ -143,7 +143,7 @@ def sort_on_cluster(source: Path, target: Path, cluster: LocalCluster) -> tuple[
         started = {pid for pid, _ in client.run(peak_memory).values()}
         x = da.from_zarr(source)
         y = dask_gpusort.sort(x)
-        console.print(dask_gpusort.explain(x), style="dim")
+        console.print(str(dask_gpusort.explain(x)), style="dim")
 
         array = zarr.create_array(target, shape=x.shape, chunks=x.chunksize, dtype=KEY, compressors=None)
         columns = TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -189,7 +189,7 @@ def compute_on_cluster(source: Path, target: Path, cluster: LocalCluster) -> lis
     with Client(cluster) as client:
         dask_gpusort.register()
         cube = xr.open_zarr(source, consolidated=False)[NAME]
-        console.print(dask_gpusort.explain_quantile(cube.data, 0.95, 0), style="dim", highlight=False)
+        console.print(str(dask_gpusort.explain_quantile(cube.data, 0.95, 0)), style="dim", highlight=False)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
         with Progress(*columns, console=console) as progress:
             cluster.scheduler.add_plugin(Tasks(progress))

@@ -21,7 +21,7 @@ def main() -> None:
     print("chunks out:", y.chunks)
 
     # The plan, before anything runs.
-    print("\n" + dask_gpusort.explain(x) + "\n")
+    print(f"\n{dask_gpusort.explain(x)}\n")
 
     # A part of the result computes only what that part needs.
     print("least:    ", y[:3].compute())

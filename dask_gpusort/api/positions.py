@@ -6,7 +6,7 @@ from typing import Any
 
 from ..arguments import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
 from ..array_arguments import check_known_axis, checked_array, known_size
-from ..graph.explain import explained
+from ..graph.explain import Explanation, explained
 from ..graph.inputs import shaped_as
 from ..graph.positions.shuffle import build_permutation, build_shuffle
 from ..graph.positions.take_and_put import build_put_along, build_take, build_take_along, take_known
@@ -173,18 +173,23 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     return build(array, positions, checked, mode)
 
 
-def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> str:
-    r"""The plan of `take` with the same arguments, as text, before anything runs.
+def explain_take(
+    a: Any, indices: Any, axis: int | None = None, mode: str = "raise", *, detail: bool = False
+) -> Explanation:
+    r"""The plan of `take` with the same arguments, before anything runs.
 
     Parameters
     ----------
     a, indices, axis, mode
         As for `take`.
+    detail
+        Whether the printed text has all decisions, too.
 
     Returns
     -------
-    str
-        Lanes, indices, strategy, what moves between workers, number of tasks, and projected peak bytes, a line each.
+    Explanation
+        What the call will do, printed in a few lines; its attribute `detail` has lanes, indices, strategy, what moves
+        between workers, number of tasks, and projected peak bytes, a line each.
 
     Examples
     --------
@@ -192,12 +197,12 @@ def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "rai
     >>> import dask_gpusort
     >>> x = da.zeros(1000, chunks=1000)
     >>> indices = da.arange(4000, chunks=1000)
-    >>> print(*dask_gpusort.explain_take(x, indices).splitlines()[:3], sep="\n")
+    >>> print(*dask_gpusort.explain_take(x, indices).detail.splitlines()[:3], sep="\n")
     lanes     1 of 1,000 elements, in 1 chunk
     indices   4,000
     strategy  blocks: lanes are whole in their chunks
     """
-    return explained(take, checked_array(a), indices, axis, mode)
+    return explained(take, checked_array(a), indices, axis, mode, detail=detail)
 
 
 def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:
@@ -257,17 +262,19 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     return build_take_along(*_checked_take_along(arr, indices, axis))
 
 
-def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> str:
-    r"""The plan of `take_along_axis` with the same arguments, as text, before anything runs.
+def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1, *, detail: bool = False) -> Explanation:
+    r"""The plan of `take_along_axis` with the same arguments, before anything runs.
 
     Parameters
     ----------
     arr, indices, axis
         As for `take_along_axis`.
+    detail
+        Whether the printed text has all decisions, too.
 
     Returns
     -------
-    str
+    Explanation
         As of `explain_take`; an exchange is that of one lane.
 
     Examples
@@ -276,12 +283,12 @@ def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> st
     >>> import dask_gpusort
     >>> x = da.zeros(1000, chunks=1000)
     >>> indices = da.arange(4000, chunks=1000)
-    >>> print(*dask_gpusort.explain_take_along_axis(x, indices).splitlines()[:3], sep="\n")
+    >>> print(*dask_gpusort.explain_take_along_axis(x, indices).detail.splitlines()[:3], sep="\n")
     lanes     1 of 1,000 elements, in 1 chunk
     indices   4,000
     strategy  blocks: lanes are whole in their chunks
     """
-    return explained(build_take_along, *_checked_take_along(arr, indices, axis))
+    return explained(build_take_along, *_checked_take_along(arr, indices, axis), detail=detail)
 
 
 def _checked_take_along(arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:

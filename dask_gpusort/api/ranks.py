@@ -6,7 +6,7 @@ from typing import Any
 
 from ..arguments import axis_or_none, checked_grouping, checked_ranking
 from ..array_arguments import checked_array
-from ..graph.explain import explained
+from ..graph.explain import Explanation, explained
 from ..graph.select.groups import Labels
 from ..graph.sets.ranks import build_grouped_rank, build_rank
 
@@ -95,27 +95,30 @@ def explain_rank(
     nan_policy: str = "propagate",
     pct: bool = False,
     by: Any = None,
-) -> str:
-    r"""The plan of `rank` with the same arguments, as text, before anything runs.
+    detail: bool = False,
+) -> Explanation:
+    r"""The plan of `rank` with the same arguments, before anything runs.
 
     Parameters
     ----------
     a, axis, method, nan_policy, pct, by
         As for `rank`.
+    detail
+        Whether the printed text has all decisions, too.
 
     Returns
     -------
-    str
-        Lanes, strategy, what moves between chunks, number of tasks, projected peak bytes, and what is unknown before
-        the computation, a line each.
+    Explanation
+        What the call will do, printed in a few lines; its attribute `detail` has lanes, strategy, what moves between
+        chunks, number of tasks, projected peak bytes, and what is unknown before the computation, a line each.
 
     Examples
     --------
     >>> import dask.array as da
     >>> import dask_gpusort
     >>> x = da.zeros(1000, chunks=1000)
-    >>> print(*dask_gpusort.explain_rank(x).splitlines()[:2], sep="\n")
+    >>> print(*dask_gpusort.explain_rank(x).detail.splitlines()[:2], sep="\n")
     lanes     1 of 1,000 keys, each in 1 chunk
     strategy  blocks: lanes are whole in their chunks, whose rows are ranked where they are
     """
-    return explained(rank, checked_array(a), axis, method=method, nan_policy=nan_policy, pct=pct, by=by)
+    return explained(rank, checked_array(a), axis, method=method, nan_policy=nan_policy, pct=pct, by=by, detail=detail)

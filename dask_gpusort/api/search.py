@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ..arguments import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
 from ..array_arguments import checked_sides
-from ..graph.explain import explained
+from ..graph.explain import Explanation, explained
 from ..graph.search.searches import build_interp, build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
@@ -64,19 +64,24 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     return build_search(*_checked_search(a, v, side, sorter))
 
 
-def explain_searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> str:
-    r"""The plan of `searchsorted` with the same arguments, as text, before anything runs.
+def explain_searchsorted(
+    a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None, *, detail: bool = False
+) -> Explanation:
+    r"""The plan of `searchsorted` with the same arguments, before anything runs.
 
     Parameters
     ----------
     a, v, side, sorter
         As for `searchsorted`.
+    detail
+        Whether the printed text has all decisions, too.
 
     Returns
     -------
-    str
-        Bytes and chunks of the keys `a` and of the needles `v`, strategy, what moves between workers, number of tasks,
-        and projected peak bytes, a line each.
+    Explanation
+        What the call will do, printed in a few lines; its attribute `detail` has bytes and chunks of the keys `a` and
+        of the needles `v`, strategy, what moves between workers, number of tasks, and projected peak bytes, a line
+        each.
 
     Examples
     --------
@@ -84,11 +89,11 @@ def explain_searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left"
     >>> import dask_gpusort
     >>> a = da.arange(4000, chunks=1000)
     >>> v = da.zeros(4000, chunks=1000)
-    >>> print(*dask_gpusort.explain_searchsorted(a, v).splitlines()[:2], sep="\n")
+    >>> print(*dask_gpusort.explain_searchsorted(a, v).detail.splitlines()[:2], sep="\n")
     keys      31.25 kiB in 4 chunks
     needles   31.25 kiB in 4 chunks
     """
-    return explained(build_search, *_checked_search(a, v, side, sorter))
+    return explained(build_search, *_checked_search(a, v, side, sorter), detail=detail)
 
 
 def _checked_search(a: Any, v: Any, side: Any, sorter: Any) -> tuple[Any, Any, Literal["left", "right"], Any]:
@@ -161,18 +166,25 @@ def isin(
 
 
 def explain_isin(
-    element: Any, test_elements: Any, invert: bool = False, *, kind: Literal["sort", "table"] | None = None
-) -> str:
-    r"""The plan of `isin` with the same arguments, as text, before anything runs.
+    element: Any,
+    test_elements: Any,
+    invert: bool = False,
+    *,
+    kind: Literal["sort", "table"] | None = None,
+    detail: bool = False,
+) -> Explanation:
+    r"""The plan of `isin` with the same arguments, before anything runs.
 
     Parameters
     ----------
     element, test_elements, invert, kind
         As for `isin`.
+    detail
+        Whether the printed text has all decisions, too.
 
     Returns
     -------
-    str
+    Explanation
         As of `explain_searchsorted`, with the keys `test_elements` and the needles `element`.
 
     Examples
@@ -181,12 +193,14 @@ def explain_isin(
     >>> import dask_gpusort
     >>> x = da.zeros(4000, chunks=1000)
     >>> test = da.arange(4000, chunks=1000)
-    >>> print(*dask_gpusort.explain_isin(x, test).splitlines()[:3], sep="\n")
+    >>> print(*dask_gpusort.explain_isin(x, test).detail.splitlines()[:3], sep="\n")
     keys      31.25 kiB in 4 chunks
     needles   31.25 kiB in 4 chunks
     strategy  join: all keys are one array, because they are few
     """
-    return explained(isin, *checked_sides(element, test_elements, _SIDES, _SIDES), invert=invert, kind=kind)
+    return explained(
+        isin, *checked_sides(element, test_elements, _SIDES, _SIDES), invert=invert, kind=kind, detail=detail
+    )
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:

@@ -11,7 +11,7 @@ from ..arguments import axis_or_none, check_choice, checked_axes, checked_groupi
 from ..array_arguments import checked_array, checked_sides
 from ..chunk.reducers import count_distinct, most_common
 from ..chunk.tie_groups import NAN_POLICIES
-from ..graph.explain import explained
+from ..graph.explain import Explanation, explained
 from ..graph.select.groups import Labels, build_grouped
 from ..graph.sets.distinct import (
     Unique,
@@ -114,31 +114,35 @@ def explain_unique(
     axis: int | None = None,
     *,
     equal_nan: bool = True,
-) -> str:
-    r"""The plan of `unique` with the same arguments, as text, before anything runs.
+    detail: bool = False,
+) -> Explanation:
+    r"""The plan of `unique` with the same arguments, before anything runs.
 
     Parameters
     ----------
     a, return_index, return_inverse, return_counts, axis, equal_nan
         As for `unique`.
+    detail
+        Whether the printed text has all decisions, too.
 
     Returns
     -------
-    str
-        Keys, strategy, the sort of the distinct keys, what moves between chunks, number of tasks, projected peak bytes,
-        and what is unknown before the computation, a line each. With an axis, a key is a subarray.
+    Explanation
+        What the call will do, printed in a few lines; its attribute `detail` has keys, strategy, the sort of the
+        distinct keys, what moves between chunks, number of tasks, projected peak bytes, and what is unknown before the
+        computation, a line each. With an axis, a key is a subarray.
 
     Examples
     --------
     >>> import dask.array as da
     >>> import dask_gpusort
     >>> x = da.zeros(1000, chunks=1000)
-    >>> print(*dask_gpusort.explain_unique(x).splitlines()[:2], sep="\n")
+    >>> print(*dask_gpusort.explain_unique(x).detail.splitlines()[:2], sep="\n")
     keys      1,000 in 1 chunk
     strategy  blocks: all keys are in one chunk, whose distinct keys are the result
     """
     wanted = return_index, return_inverse, return_counts
-    return explained(unique, checked_array(a), *wanted, axis, equal_nan=equal_nan)
+    return explained(unique, checked_array(a), *wanted, axis, equal_nan=equal_nan, detail=detail)
 
 
 def _axis_of_subarrays(array: Any, axis: int | None) -> int | None:

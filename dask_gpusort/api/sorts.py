@@ -16,7 +16,7 @@ from ..arguments import (
     resolved_chunks,
 )
 from ..array_arguments import checked_array, checked_lexsort_keys, checked_sort_keys, checked_sorted_arrays
-from ..graph.explain import explained
+from ..graph.explain import Explanation, explained
 from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 
 
@@ -259,25 +259,29 @@ def explain(
     method: str = "auto",
     exchange: str = "auto",
     device: str | None = None,
-) -> str:
-    """The plan of `sort` with the same arguments, as text, before anything runs.
+    detail: bool = False,
+) -> Explanation:
+    """The plan of `sort` with the same arguments, before anything runs.
 
     Parameters
     ----------
     a, axis, kind, order, stable, descending, key, less, chunks, method, exchange, device
         As for `sort`.
+    detail
+        Whether the printed text has all decisions, too.
 
     Returns
     -------
-    str
-        Path, rounds, groups, exchange, number of tasks, projected peak bytes and cost, a line each.
+    Explanation
+        What the call will do, printed in a few lines; its attribute `detail` has path, rounds, groups, exchange, number
+        of tasks, projected peak bytes and cost, a line each.
 
     Examples
     --------
     >>> import dask.array as da
     >>> import dask_gpusort
     >>> x = da.zeros(10_000_000, chunks=1_000_000)
-    >>> print(dask_gpusort.explain(x))  # doctest: +ELLIPSIS
+    >>> print(dask_gpusort.explain(x).detail)  # doctest: +ELLIPSIS
     keys      float64, ascending
     path      radix: 8-bit digit histograms, column-major scan
     rounds    1 + 1 of counting, ... keys a run in each
@@ -289,7 +293,7 @@ def explain(
     """
     compared = {"kind": kind, "order": order, "stable": stable, "descending": descending, "key": key, "less": less}
     placed = {"chunks": chunks, "method": method, "exchange": exchange, "device": device}
-    return explained(sort, checked_array(a), axis, **compared, **placed)
+    return explained(sort, checked_array(a), axis, **compared, **placed, detail=detail)
 
 
 def lexsort(

@@ -12,7 +12,6 @@ CuPy chunks stay where they are, and so do the outputs that are made from them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,10 +21,10 @@ from typing import Any
 
 import numpy as np
 from dask.tokenize import tokenize
-from dask.utils import format_bytes
 
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
+from ..plan.terms import Facts, format_size
 from .input_checks import checked_chunk
 from .inputs import blockwise
 from .runtime import Runtime, chunk_library
@@ -106,17 +105,15 @@ class Staging:
         meta = np.empty((0,) * array.ndim, dtype)
         return array.map_blocks(copy_to_host, dtype, self._shift(dtype), dtype=dtype, meta=meta)
 
-    def describe(self, array: Any, _: Any = None) -> str:
-        """The staging of an input, as a line of text; empty if it is not staged."""
+    def describe(self, array: Any, _: Any = None) -> Facts:
+        """The staging of an input; empty if it is not staged."""
         if self.device is None or not _is_staged(array):
-            return ""
+            return Facts({})
+        how = "NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory"
         if self.shortage is not None:
-            needed, memory = self.shortage.needed, format_bytes(self.shortage.memory)
-            why = "an unknown size" if math.isnan(needed) else format_bytes(int(needed))
-            return (
-                f"staging   chunks and groups to the GPU, some at a time: together they take {why}, it has {memory}\n"
-            )
-        return "staging   NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory\n"
+            why, memory = map(format_size, (self.shortage.needed, self.shortage.memory))
+            how = f"chunks and groups to the GPU, some at a time: together they take {why}, it has {memory}"
+        return Facts({"staging": how}, notes=(how,))
 
 
 @contextmanager

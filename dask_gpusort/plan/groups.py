@@ -9,7 +9,7 @@ from .memory import LANE_COPIES
 from .plan import Plan
 from .select import Lanes, choose_strategy, most_lanes_bytes
 from .sets import describe_sort
-from .terms import Workers, format_chunks, format_lines, format_number, format_size, format_tasks
+from .terms import Facts, Workers, format_chunks, format_number, format_size, format_tasks
 
 #: As of order statistics; "sort" sorts each lane by its groups.
 GroupStrategy = Literal["blocks", "rechunk", "sort"]
@@ -61,8 +61,8 @@ def make_group_plan(
     return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most_lanes_bytes(lanes, workers))
 
 
-def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> str:
-    """The plan as text, one decision a line."""
+def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> Facts:
+    """What the plan decides and takes."""
     lanes = plan.lanes
     by = "parts of whole groups" if plan.whole_groups else "their groups and keys"
     copies = f", {plan.window} times" if plan.window > 1 else ""
@@ -81,4 +81,6 @@ def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None)
         "tasks": format_tasks(tasks, chunks),
         "peak": "" if plan.strategy == "sort" else format_size(plan.projected_bytes),
     }
-    return format_lines(decisions)
+    peak = plan.projected_bytes if sort is None else sort.projected_bytes
+    exchange = sort.exchange if sort is not None else None if plan.strategy == "blocks" else plan.strategy
+    return Facts(decisions, peak, "all" if sort is None else "thread", exchange, ((plan.strategy, lanes.bytes),))

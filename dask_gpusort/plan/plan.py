@@ -10,7 +10,7 @@ from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
 from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
-from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Runs, Size, format_lines, format_size
+from .terms import BY_TASKS, ONE_ROUND, Exchange, Facts, Path, Runs, Scope, Size, format_count, format_size, remedy
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
@@ -234,8 +234,8 @@ def sizes_of_runs(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
     return tuple(sum(sizes[chunk] for chunk in run) for run in runs)
 
 
-def describe(plan: Plan) -> str:
-    """The plan as text, one decision a line."""
+def describe(plan: Plan) -> Facts:
+    """What the plan decides and takes."""
     order = plan.order
     path = (
         f"radix: {plan.radix_bits}-bit digit histograms, column-major scan"
@@ -275,22 +275,35 @@ def describe(plan: Plan) -> str:
         rows["peak"] = f"{format_size(plan.projected_bytes)} of {whose} {format_size(plan.turns.memory)}{without}"
         if not plan.turns.fits:
             # On a cluster NumPy chunks are kept in files where memory does not suffice.
-            remedy = "NumPy chunks and device='cuda'" if alone else "more GPUs, or NumPy chunks"
-            rows["peak"] += f"; over half of it is kept, and the pool may run out: use {remedy}"
+            instead = remedy(plan.turns.devices)
+            rows["peak"] += f"; over half of it is kept, and the pool may run out: use {instead}"
     if plan.staging_memory is not None:
         device = format_size(plan.staging_memory)
         rows["step"] = f"{format_size(plan.step_bytes)} of the GPU's {device}, several side by side"
-    return format_lines(rows)
+    moved = sum(plan.sizes) * plan.row_bytes
+    counted = [] if plan.exchange == "join" else [("count", float(plan.table_bytes)), (plan.exchange, moved)]
+    scope: Scope = "process" if plan.exchange in ("join", "gang") else "thread"
+    over = plan.turns is not None and not plan.turns.fits
+    notes = (f"exchange {plan.exchange} in place of {plan.instead_of}",) if plan.instead_of else ()
+    return Facts(
+        rows, plan.projected_bytes, scope, plan.exchange, (("sort chunks", moved), *counted), over=over, notes=notes
+    )
 
 
 def _runs_of(plan: Plan) -> str:
-    return f" as {len(plan.runs):,} runs" if plan.exchange != "join" and len(plan.runs) < len(plan.sizes) else ""
+    return (
+        f" as {format_count(len(plan.runs), 'run')}"
+        if plan.exchange != "join" and len(plan.runs) < len(plan.sizes)
+        else ""
+    )
 
 
 def _bundles_of(plan: Plan) -> str:
     if plan.exchange == "gang":
-        return f": {len(plan.sources):,} members sort {len(plan.runs):,} runs, exchange and merge, in one task each"
+        runs = format_count(len(plan.runs), "run")
+        return f": {len(plan.sources):,} members sort {runs}, exchange and merge, in one task each"
     first = ", all cut before a group is finished" if plan.cut_first else ""
     # On several devices there is no join.
     instead = f": a join would take {format_size(plan.joined_bytes)} beside the input" if plan.joined_bytes else ""
-    return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}{instead}"
+    bundles, runs = format_count(len(plan.sources), "bundle"), format_count(len(plan.runs), "run")
+    return f", of {bundles} of {runs}{first}{instead}"

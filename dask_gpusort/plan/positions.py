@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .division import count_groups
-from .terms import Runs, Size, Workers, format_chunks, format_lines, format_number, format_size, format_tasks
+from .terms import (
+    Facts,
+    Runs,
+    Scope,
+    Size,
+    Workers,
+    format_chunks,
+    format_count,
+    format_number,
+    format_size,
+    format_tasks,
+)
 
 #: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
 #: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks; a gang whose
@@ -154,8 +165,8 @@ class PositionsPlan:
         return array.bytes / (array.blocks * array.chunks)
 
 
-def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
-    """Describe the plan, one decision a line; `chunks` counts those of the result."""
+def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> Facts:
+    """What the plan decides and takes; `chunks` counts those of the result."""
     array, exchange = plan.array, plan.exchange
     fits = format_size(array.limit)
     reasons = {
@@ -171,8 +182,9 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
     }
     if exchange is not None:
         by = "runs that workers keep" if exchange.kept else "tasks"
-        moved = f"indices to {len(exchange.groups):,} groups of chunks, from {len(exchange.bundles):,} bundles, by {by}"
-        moves = f"{moved}; elements back"
+        groups = format_count(len(exchange.groups), "group")
+        bundles = format_count(len(exchange.bundles), "bundle")
+        moves = f"indices to {groups} of chunks, from {bundles}, by {by}; elements back"
     else:
         moves = {
             "rechunk": f"every element once, {format_size(array.bytes)}",
@@ -188,4 +200,8 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
         "tasks": format_tasks(tasks, chunks),
         "peak": f"{format_size(plan.projected_bytes)} in one task, besides its indices and its result",
     }
-    return format_lines(decisions)
+    by_groups = "" if exchange is None else "runs" if exchange.kept else "tasks"
+    scope: Scope = "process" if plan.strategy in ("gather", "gang") else "thread"
+    moved = None if plan.strategy in ("blocks", "slices") else plan.strategy
+    stages = (("read at positions", array.bytes),)
+    return Facts(decisions, plan.projected_bytes, scope, by_groups or moved, stages)

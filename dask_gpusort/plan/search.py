@@ -12,7 +12,7 @@ import numpy as np
 from ..order import Order
 from .division import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
 from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small
-from .terms import InputChunks, Runs, Size, Workers, format_chunks, format_lines, format_size, format_tasks
+from .terms import Facts, InputChunks, Runs, Size, Workers, format_chunks, format_count, format_size, format_tasks
 
 #: Share of the memory up to which the sorted keys are one array, which every task reads.
 JOINED_SHARE = 1 / 4
@@ -145,8 +145,8 @@ def _near(needles: Sequence[Size], workers: Workers, memory: float) -> Runs:
     return () if len(found) == len(needles) and not workers.devices else found
 
 
-def describe_search(plan: SearchPlan, tasks: int) -> str:
-    """The plan as text, one decision a line."""
+def describe_search(plan: SearchPlan, tasks: int) -> Facts:
+    """What the plan decides and takes."""
     keys, needles = plan.searched.keys, plan.searched.needles
     limit = "memory of unknown size" if math.isinf(plan.limit) else f"the {format_size(plan.limit)} that they may take"
     reasons = {
@@ -164,7 +164,7 @@ def describe_search(plan: SearchPlan, tasks: int) -> str:
         strategy = f"join: all keys are one array, because {reasons[plan.reason]}"
     else:
         strategy = f"groups: keys are {len(plan.groups):,} groups of chunks, because {reasons[plan.reason]}"
-    bundles = f", in {len(plan.bundles):,} bundles of chunks" if plan.bundles else ""
+    bundles = f", in {format_count(len(plan.bundles), 'bundle')} of chunks" if plan.bundles else ""
     decisions = {
         "keys": f"{format_size(sum(keys))} in {format_chunks(len(keys))}" + (", sorted first" if plan.sorts else ""),
         "needles": f"{format_size(sum(needles))} in {format_chunks(len(needles))}{bundles}",
@@ -173,7 +173,9 @@ def describe_search(plan: SearchPlan, tasks: int) -> str:
         "tasks": format_tasks(tasks, len(needles)),
         "peak": f"{format_size(plan.projected_bytes)} for each {'process' if plan.joined else 'thread'}",
     }
-    return format_lines(decisions)
+    exchange = "gang" if plan.sources else "join" if plan.joined else "runs" if plan.kept else "tasks"
+    stages = (("values moved", plan.moved_bytes), ("look up", sum(needles)))
+    return Facts(decisions, plan.projected_bytes, "process" if plan.joined else "thread", exchange, stages)
 
 
 def _moves(plan: SearchPlan) -> str:
@@ -184,9 +186,9 @@ def _moves(plan: SearchPlan) -> str:
     return f"each key once, each needle once to the group that bounds it, and its result back{by}: {moved}"
 
 
-def describe_no_search(elements: np.dtype[Any], test: np.dtype[Any], tasks: int, chunks: int) -> str:
-    """That elements of one dtype are equal to none of another one, as text."""
-    return format_lines(
+def describe_no_search(elements: np.dtype[Any], test: np.dtype[Any], tasks: int, chunks: int) -> Facts:
+    """That elements of one dtype are equal to none of another one."""
+    return Facts(
         {
             "strategy": f"none: {elements} and {test} are never equal, so nothing is searched",
             "moves": "nothing",

@@ -12,7 +12,7 @@ from typing import Literal
 from ..table.selection import best_samples, inside_share
 from .division import fits_members, gang_bundles
 from .memory import LANE_COPIES, SMALL_BYTES
-from .terms import InputChunks, Runs, Workers, format_chunks, format_lines, format_number, format_size
+from .terms import Facts, InputChunks, Runs, Workers, format_chunks, format_number, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join", "gang"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]
@@ -196,8 +196,8 @@ def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, as
     return gang_bundles(given, workers) if asked == "gang" or fits_members(given, workers, plan.moved_bytes) else ()
 
 
-def describe_selection(plan: SelectPlan) -> str:
-    """The plan as text, one decision a line."""
+def describe_selection(plan: SelectPlan) -> Facts:
+    """What the plan decides and takes."""
     lanes, rounds = plan.lanes, len(plan.keys_per_stratum)
     strategies = {
         "blocks": "blocks: lanes are whole in their chunks, a row kernel on each",
@@ -219,4 +219,6 @@ def describe_selection(plan: SelectPlan) -> str:
         held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
         rows["passes"] += f"; the source is {held}"
         rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
-    return format_lines(rows)
+    exchange = None if plan.strategy == "blocks" else plan.strategy
+    stages = ((plan.strategy, plan.moved_bytes if plan.strategy in BY_SAMPLES else lanes.bytes),)
+    return Facts(rows, plan.projected_bytes, "all", exchange, stages, reads=1 if plan.held else plan.passes)

@@ -17,12 +17,14 @@ from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
 from .plan import Plan
 from .select import LANES_BYTES, Lanes
 from .terms import (
+    Facts,
     InputChunks,
     Runs,
+    Scope,
     Size,
     Workers,
     format_chunks,
-    format_lines,
+    format_count,
     format_number,
     format_size,
     format_tasks,
@@ -123,8 +125,8 @@ def make_distinct_plan(
     return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, a_key, sources)
 
 
-def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> str:
-    """Describe the plan, one decision a line; `chunks` counts those of the array that the user gave."""
+def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> Facts:
+    """What the plan decides and takes; `chunks` counts those of the array that the user gave."""
     strategies = {
         "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
         "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
@@ -140,7 +142,18 @@ def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | 
         "peak": describe_peak(plan),
         "unknown": "how many keys are distinct, and the sizes of the chunks of distinct keys",
     }
-    return format_lines(decisions)
+    return distinct_facts(decisions, plan, sort)
+
+
+def distinct_facts(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | None) -> Facts:
+    """What finding distinct keys takes, with some decisions."""
+    strategy = plan.strategy
+    scope: Scope = "thread" if strategy in ("blocks", "sort") else "process"
+    exchange = sort.exchange if sort is not None else None if strategy == "blocks" else strategy
+    stages = ("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)
+    sorts = strategy == "sort"
+    notes = ("unknown: how many elements are distinct, and so the bytes of their sort",) * sorts
+    return Facts(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
 
 
 def describe_gang(plan: DistinctPlan | None) -> str:
@@ -152,7 +165,7 @@ def describe_gang(plan: DistinctPlan | None) -> str:
 
 def describe_sort(sort: Plan | None) -> str:
     """The sort of the distinct keys, on one line."""
-    return "" if sort is None else f"exchange {sort.exchange}, {len(sort.groups):,} groups, sizes unknown"
+    return "" if sort is None else f"exchange {sort.exchange}, {format_count(len(sort.groups), 'group')}, sizes unknown"
 
 
 def describe_moves(plan: DistinctPlan) -> str:
@@ -220,8 +233,8 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
 
 def describe_rank(
     plan: RankPlan, tasks: int, chunks: int, distinct: DistinctPlan | None = None, sort: Plan | None = None
-) -> str:
-    """Describe the plan, one decision a line; "global" has plans of the distinct keys of a lane, and of their sort."""
+) -> Facts:
+    """What the plan decides and takes; "global" has plans of the distinct keys of a lane, and of their sort."""
     lanes = plan.lanes
     fits = f"one of {format_size(lanes.limit)}"
     where = "in several chunks" if plan.flat else f"in several chunks and does not fit {fits}"
@@ -248,4 +261,8 @@ def describe_rank(
         "peak": f"{format_size(plan.projected_bytes)} for each thread" if distinct is None else describe_peak(distinct),
         "unknown": "how many keys are distinct, and so the bytes of their sort" if plan.strategy == "global" else "",
     }
-    return format_lines(decisions)
+    if distinct is not None:
+        return distinct_facts(decisions, distinct, sort)
+    scope: Scope = "process" if plan.strategy == "join" else "thread"
+    exchange = None if plan.strategy == "blocks" else plan.strategy
+    return Facts(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))

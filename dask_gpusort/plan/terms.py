@@ -17,6 +17,8 @@ BY_TASKS: tuple[Exchange, ...] = ("tasks", "device")
 BY_BUNDLES: tuple[Exchange, ...] = (*BY_TASKS, "gang")
 #: Exchanges in which one round of counting bounds the cuts.
 ONE_ROUND: tuple[Exchange, ...] = (*BY_BUNDLES, "runs")
+#: Whose peak it is: of a thread's share of a worker, or a GPU; of a process; or of all workers together.
+Scope = Literal["thread", "process", "all"]
 Size = float  # a chunk size is an int, or nan if unknown
 Runs = tuple[tuple[int, ...], ...]  # numbers of the chunks, or runs, of each
 #: Columns of the names of decisions, before their text.
@@ -60,6 +62,26 @@ def chunks_of_workers(given: InputChunks) -> list[list[int]]:
     return [] if None in chunks_of else list(chunks_of.values())
 
 
+@dataclass(frozen=True)
+class Facts:
+    """Say what a plan, or a step before it, decides and takes; bytes are nan where they are unknown."""
+
+    rows: Mapping[str, str]  # decisions, by name; empty ones are left out
+    peak: float = math.nan  # bytes
+    scope: Scope = "thread"
+    exchange: str | None = None  # how elements leave their chunks; None if they do not
+    stages: tuple[tuple[str, float], ...] = ()  # between the source and the result, and the bytes that each takes in
+    whole: bool = True  # whether the peak is of all steps; else others, whose peak is unknown, follow
+    over: bool = False  # whether memory may run out though the peak fits
+    reads: int = 1  # of each chunk of the source
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The decisions, a line each."""
+        return format_lines(self.rows)
+
+
 def format_lines(decisions: Mapping[str, str]) -> str:
     """Named decisions, a line each; empty ones are left out."""
     return "\n".join(f"{name:<{NAME_COLUMNS}} {text}" for name, text in decisions.items() if text)
@@ -72,7 +94,19 @@ def format_number(number: float) -> str:
 
 def format_chunks(count: int) -> str:
     """A number of chunks."""
-    return f"{count:,} chunk{'' if count == 1 else 's'}"
+    return format_count(count, "chunk")
+
+
+def format_count(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def remedy(devices: int) -> str:
+    """What to do if the memory of some GPUs, or with 0 that of the host, does not suffice."""
+    if devices:
+        return "more GPUs, or NumPy chunks" if devices > 1 else "NumPy chunks and device='cuda'"
+    return "smaller chunks, or fewer threads for each worker"
 
 
 def format_size(number: float) -> str:

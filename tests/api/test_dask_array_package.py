@@ -114,7 +114,7 @@ def test_mixed_arguments(other):
 
 
 def test_explanations_and_arrays_of_dask_stay_what_they_are():
-    assert dask_gpusort.explain(dx.from_array(VALUES, chunks=5)).startswith("keys")
+    assert dask_gpusort.explain(dx.from_array(VALUES, chunks=5)).detail.startswith("keys")
     assert type(dask_gpusort.sort(da.from_array(VALUES, chunks=5))) is da.Array
 
 

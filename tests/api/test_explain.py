@@ -48,10 +48,11 @@ def stages_of(found, inputs):
 
 def check(explain, function, *arguments, inputs, **options):
     """Compare the text's number of tasks with the graph; gives the strategy and the stages."""
-    text, found = explain(*arguments, **options), function(*arguments, **options)
+    said, found = explain(*arguments, **options), function(*arguments, **options)
+    text = said.detail
     stages = stages_of(found if isinstance(found, tuple) else (found,), inputs)
     tasks, each = lines_of(text)["tasks"].split(", ")
-    assert int(tasks.replace(",", "")) == sum(stages.values())
+    assert int(tasks.replace(",", "")) == said.tasks == sum(stages.values())
     # A read has the chunks of its result; other results are divided by the chunks of the last input.
     chunks = math.prod((found if "take" in function.__name__ else inputs[-1]).numblocks)
     assert float(each.removesuffix(" a chunk")) == pytest.approx(sum(stages.values()) / chunks, rel=0.01)
@@ -93,8 +94,8 @@ def test_unique_subarrays():
     x = da.zeros((20, 6), chunks=(5, 2))
     strategy, _ = check(dask_gpusort.explain_unique, dask_gpusort.unique, x, False, True, True, 0, inputs=[x])
     assert strategy == "sort"
-    assert "48 bytes" not in dask_gpusort.explain_unique(x)
-    assert "48 bytes each" in dask_gpusort.explain_unique(x, axis=0)
+    assert "48 bytes" not in dask_gpusort.explain_unique(x).detail
+    assert "48 bytes each" in dask_gpusort.explain_unique(x, axis=0).detail
 
 
 @given(arrays(), st.integers(1, 9), counts, st.sampled_from(["left", "right"]), st.booleans())
@@ -123,7 +124,7 @@ def test_searchsorted(drawn, chunks, count, side, with_sorter):
 def test_isin(dtype, size, count, strategy, reason):
     v, test = da.zeros((10, 10), chunks=5), da.zeros(size, chunks=size // 4, dtype=dtype)
     with groups(count):
-        text = dask_gpusort.explain_isin(v, test)
+        text = dask_gpusort.explain_isin(v, test).detail
         tasks = sum(stages_of([dask_gpusort.isin(v, test)], [v, test]).values())
     assert strategy_of(text) == strategy
     assert reason in lines_of(text)["strategy"]
@@ -156,27 +157,27 @@ def test_take_along_axis(drawn, exchange, count):
 def test_tasks_of_whole_chunks():
     """A number that does not come from the graph."""
     x = da.zeros((8, 100), chunks=(1, 100))
-    assert lines_of(dask_gpusort.explain_rank(x, 1))["tasks"] == "8, 1 a chunk"
+    assert lines_of(dask_gpusort.explain_rank(x, 1).detail)["tasks"] == "8, 1 a chunk"
     indices = da.zeros((8, 100), dtype=int, chunks=(1, 100))
-    assert lines_of(dask_gpusort.explain_take_along_axis(x, indices))["tasks"] == "8, 1 a chunk"
-    joined = dask_gpusort.explain_searchsorted(da.arange(10, chunks=5), da.zeros(40_000_000, chunks=4_000_000))
+    assert lines_of(dask_gpusort.explain_take_along_axis(x, indices).detail)["tasks"] == "8, 1 a chunk"
+    joined = dask_gpusort.explain_searchsorted(da.arange(10, chunks=5), da.zeros(40_000_000, chunks=4_000_000)).detail
     assert lines_of(joined)["tasks"] == "11, 1.1 a chunk"
 
 
 def test_what_is_unknown_is_said():
     x = da.zeros(1000, chunks=100)
     unknown = x[x > 0]
-    for text in (dask_gpusort.explain_rank(x), dask_gpusort.explain_unique(x)):
+    for text in (dask_gpusort.explain_rank(x).detail, dask_gpusort.explain_unique(x).detail):
         assert "how many keys are distinct" in lines_of(text)["unknown"]
     for text in (
-        dask_gpusort.explain_rank(unknown),
-        dask_gpusort.explain_unique(unknown),
-        dask_gpusort.explain_searchsorted(unknown, x),
-        dask_gpusort.explain_searchsorted(x, unknown),
-        dask_gpusort.explain_take(x, unknown.astype(int)),
+        dask_gpusort.explain_rank(unknown).detail,
+        dask_gpusort.explain_unique(unknown).detail,
+        dask_gpusort.explain_searchsorted(unknown, x).detail,
+        dask_gpusort.explain_searchsorted(x, unknown).detail,
+        dask_gpusort.explain_take(x, unknown.astype(int)).detail,
     ):
         assert "an unknown" in text
-    assert "unknown" not in dask_gpusort.explain_rank(x.rechunk(-1))
+    assert "unknown" not in dask_gpusort.explain_rank(x.rechunk(-1)).detail
 
 
 def test_bad_arguments_are_refused():
@@ -192,8 +193,8 @@ def test_bad_arguments_are_refused():
 
 
 def test_searches_count_the_bytes_of_the_common_dtype():
-    text = dask_gpusort.explain_searchsorted(da.zeros(1000, chunks=100), da.ones(1024, chunks=128, dtype="i1"))
+    text = dask_gpusort.explain_searchsorted(da.zeros(1000, chunks=100), da.ones(1024, chunks=128, dtype="i1")).detail
     assert "needles   8.00 kiB in 8 chunks" in text
-    text = dask_gpusort.explain_isin(da.ones(1024, chunks=128, dtype="i1"), da.zeros(2048, chunks=512))
+    text = dask_gpusort.explain_isin(da.ones(1024, chunks=128, dtype="i1"), da.zeros(2048, chunks=512)).detail
     assert "needles   8.00 kiB in 8 chunks" in text
     assert "keys      16.00 kiB in 4 chunks" in text

@@ -81,7 +81,7 @@ def test_a_group_in_many_chunks_is_sorted_by_its_keys():
                 for by_ in (own, da.from_array(own, chunks=200)):
                     with dask.config.set({"array.chunk-size": limit}):
                         found = getattr(dask_gpusort, name)(lazy, [0.1, 0.5, 0.99], by=by_, strategy="sort")
-                        text = dask_gpusort.explain_quantile(lazy, by=by_, strategy="sort")
+                        text = dask_gpusort.explain_quantile(lazy, by=by_, strategy="sort").detail
                     np.testing.assert_array_equal(computed(found), expected(array, own, function=function))
                     calls[limit, own is labels, by_ is own] = "by their groups and keys" in text
     assert calls == {
@@ -241,7 +241,7 @@ def test_a_source_is_read_once_by_few_tasks():
         for wanted, window in ((None, 31), (np.arange(366), None)):
             found = dask_gpusort.quantile(x, 0.9, 0, by=by_, groups=wanted, window=window)
             assert len(dask.optimize(found)[0].__dask_graph__()) <= 10 * x.npartitions
-    text = dask_gpusort.explain_quantile(x, 0.9, 0, by=days, window=31)
+    text = dask_gpusort.explain_quantile(x, 0.9, 0, by=days, window=31).detail
     for line in (
         "lanes     40,000 of 3,650 keys, each in 10 chunks",
         "groups    366, of 31 neighbours",
@@ -304,7 +304,7 @@ def test_ranks_are_those_of_pandas():
             )
             wanted = groups.rank(method.replace("ordinal", "first"), pct=pct)
             np.testing.assert_allclose(computed(found), wanted.to_numpy(), rtol=1e-15)
-    text = dask_gpusort.explain_rank(da.from_array(keys, chunks=30), by=labels)
+    text = dask_gpusort.explain_rank(da.from_array(keys, chunks=30), by=labels).detail
     assert "groups    4" in text
     with pytest.raises(ValueError, match="contains nan"):
         computed(dask_gpusort.mode(da.from_array(keys, chunks=30), by=labels, nan_policy="raise").mode)

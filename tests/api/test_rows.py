@@ -80,7 +80,7 @@ def test_chunks_that_repeat_their_memory(dtype, axis):
 def test_whole_rows_need_few_tasks():
     x = da.zeros((100, 100), chunks=(1, 100))
     assert len(dict(dask_gpusort.sort(x, 1).__dask_graph__())) <= 3 * 100
-    text = dask_gpusort.explain(x, 1)
+    text = dask_gpusort.explain(x, 1).detail
     assert "whole" in text
     assert "100 chunks" in text
 

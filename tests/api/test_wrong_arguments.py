@@ -35,7 +35,7 @@ ARRAYS = {
 }
 #: Parameters of which any value is true or false, or that choose what is returned.
 FLAGS = {
-    *("stable", "invert", "pct", "equal_nan", "assume_unique", "keepdims", "sorted"),
+    *("stable", "invert", "pct", "equal_nan", "assume_unique", "keepdims", "sorted", "detail"),
     *("return_index", "return_inverse", "return_counts", "return_indices"),
 }
 

@@ -38,7 +38,7 @@ def test_auto_chooses_runs_if_the_memory_of_workers_is_unknown(client):
     x = da.zeros(100, chunks=10)
     used_for = {"auto": "runs", **{name: name for name in ("tasks", "runs", "gather", "device", "join")}}
     for asked, used in used_for.items():
-        assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
+        assert dask_gpusort.explain(x, exchange=asked).exchange == used
 
 
 @pytest.mark.parametrize(("workers", "memory"), [(1, "64 MiB"), (2, "1 MiB")])
@@ -53,7 +53,7 @@ def test_auto_keeps_runs_on_workers_of_any_memory(workers, memory):
     ):
         x = da.from_array(array, chunks=1000).persist()
         distributed.wait(x)
-        assert dask_gpusort.explain(x).split("exchange")[1].split()[0] == "runs"
+        assert dask_gpusort.explain(x).exchange == "runs"
         found, positions = dask_gpusort.sort(x, stable=True), dask_gpusort.argsort(x)
         assert len(found.dask) < 3 * x.npartitions
         oracle.assert_same_bits(found.compute(), oracle.sort(array))
@@ -70,7 +70,7 @@ def test_an_asynchronous_client_computes_the_graph():
             distributed.LocalCluster(asynchronous=True, **settings_of_cluster) as cluster,
             distributed.Client(cluster, asynchronous=True) as client,
         ):
-            assert "runs" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
+            assert dask_gpusort.explain(x).exchange == "runs"
             return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
 
     found, positions = asyncio.run(compute_sorted())
@@ -88,11 +88,12 @@ def test_without_plugins_the_exchange_by_tasks_is_used(client):
     exchanges._warn_once.cache_clear()
     with mock.patch.object(_distributed, "mismatch", return_value="another version"):
         with pytest.warns(RuntimeWarning, match=r"distributed .*another version.*install") as warned:
-            rows = [dask_gpusort.explain(x).split("exchange")[1].splitlines()[0] for _ in range(2)]
+            both = [dask_gpusort.explain(x) for _ in range(2)]
         assert len(warned) == 1
-        for row in rows:
-            assert row.split()[0] == "tasks,"
-            assert re.search(r"; instead of runs, which .* distributed .*another version", row)
+        for one in both:
+            assert one.exchange == "tasks"
+            assert re.search(r"; instead of runs, which .* distributed .*another version", one.detail)
+            assert re.match(r"exchange tasks in place of runs, which .* distributed .*another version", *one.notes)
         with pytest.raises(ValueError, match=r"another version.*exchange='auto'"):
             dask_gpusort.sort(x, exchange="runs")
         oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
@@ -135,7 +136,7 @@ def test_explain_says_how_the_cuts_are_found(client, monkeypatch, exchange, meth
     with groups(count):
         x = da.from_array(array, chunks=100)
         options = {"exchange": exchange, "method": method, "stable": True, "chunks": 300}
-        path = dask_gpusort.explain(x, **options).split("path")[1].splitlines()[0]
+        path = dask_gpusort.explain(x, **options).detail.split("path")[1].splitlines()[0]
         oracle.assert_same_bits(dask_gpusort.sort(x, **options).compute(), oracle.sort(array))
     cut = count > 1 and exchange != "join"
     by_digits = cut and (method == "radix" or (method == "auto" and exchange == "gather"))

@@ -92,7 +92,7 @@ def test_the_plan_counts_the_tasks(exchange, method, data):
     x = da.zeros(size, chunks=data.draw(st.integers(1, size - 1)), dtype="i4")
     with groups(data.draw(st.integers(1, 20))):
         found = dask_gpusort.sort(x, exchange=exchange, method=method)
-        text = dask_gpusort.explain(x, exchange=exchange, method=method)
+        text = dask_gpusort.explain(x, exchange=exchange, method=method).detail
     (line,) = [line for line in text.splitlines() if line.startswith("tasks")]
     assert int(line.split()[1].replace(",", "")) == len(own_tasks(found))
 

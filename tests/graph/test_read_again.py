@@ -129,7 +129,7 @@ def test_a_source_that_is_read_again_is_not_kept(name, statistic):
     array = SOURCES[name](source())
     axis = None if array.ndim == 1 else tuple(range(array.ndim))
     with read_again():
-        plan = dask_gpusort.explain_quantile(array, 0.5, axis=axis, strategy="samples")
+        plan = dask_gpusort.explain_quantile(array, 0.5, axis=axis, strategy="samples").detail
         if statistic == "median":
             found = dask_gpusort.median(array, axis=axis, strategy="samples")
         else:
@@ -275,7 +275,7 @@ def test_sources_of_a_cluster_are_read_again(on_cluster, name):
     array = ON_CLUSTERS[name](source(8))
     # This cluster has no limit of memory.
     with mock.patch.object(build, "fits_held", return_value=False):
-        assert "read again" in dask_gpusort.explain_quantile(array, 0.5, strategy="samples")
+        assert "read again" in dask_gpusort.explain_quantile(array, 0.5, strategy="samples").detail
         found = dask_gpusort.quantile(array, 0.5, strategy="samples")
     distributed.wait(distributed.futures_of(array))
     made.clear()

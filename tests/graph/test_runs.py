@@ -412,7 +412,7 @@ def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
     keys, values = ours.make(dtype, 900, kind), np.arange(900)
     x = da.from_array(keys, chunks=37)
     with groups(6), dask.config.set({"gpusort.exchange": "runs"}):
-        assert not dask_gpusort.explain(x).split("rounds")[1].startswith("    0")
+        assert not dask_gpusort.explain(x).detail.split("rounds")[1].startswith("    0")
         found = dask.compute(
             *dask_gpusort.sort_by_key(x, da.from_array(values, chunks=50)),
             dask_gpusort.argsort(ours.forget_sizes(x), method="merge"),

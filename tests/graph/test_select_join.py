@@ -88,7 +88,7 @@ def test_one_task():
     found = dask_gpusort.quantile(x, Q, strategy="join")
     (optimised,) = dask.optimize(found)
     assert len(dict(optimised.__dask_graph__())) == 1
-    assert "join: one task" in dask_gpusort.explain_quantile(x, Q, strategy="join")
+    assert "join: one task" in dask_gpusort.explain_quantile(x, Q, strategy="join").detail
 
 
 def test_a_wrong_chunk_is_found():

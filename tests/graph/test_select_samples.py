@@ -81,7 +81,7 @@ def test_no_chunk_of_a_source_that_is_read_again_waits_for_the_other_pass():
 def test_the_chunks_of_a_persisted_source_are_never_read_again():
     x = da.from_array(np.arange(10_000.0), chunks=1000).persist()
     with dask.config.set({"gpusort.held_share": 0}):
-        assert "held in memory" in dask_gpusort.explain_quantile(x, strategy="samples")
+        assert "held in memory" in dask_gpusort.explain_quantile(x, strategy="samples").detail
         assert computed(dask_gpusort.median(x, strategy="samples")) == 4999.5
 
 
@@ -96,7 +96,7 @@ def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(rounds):
         dask.config.set({"gpusort.held_share": 0}),
     ):
         x = source.darr()
-        text = dask_gpusort.explain_quantile(x, Q, strategy="samples")
+        text = dask_gpusort.explain_quantile(x, Q, strategy="samples").detail
         found = dask_gpusort.quantile(x, Q, strategy="samples")
     assert f"rounds    {rounds}," in text
     np.testing.assert_array_equal(computed(found), np.quantile(array, Q))

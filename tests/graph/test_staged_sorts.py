@@ -126,7 +126,7 @@ def test_the_client_needs_no_gpu_but_cupy(on_cluster, monkeypatch):
         dask_gpusort.sort(x, device="cuda")
     monkeypatch.undo()
     pytest.importorskip("cupy", reason="no CuPy: install dask_gpusort[cu13]")
-    assert "exchange  device" in dask_gpusort.explain(x, device="cuda")
+    assert dask_gpusort.explain(x, device="cuda").exchange == "device"
     assert isinstance(dask_gpusort.sort(x, device="cuda")._meta, np.ndarray)
 
 
@@ -186,10 +186,10 @@ def test_the_setting_gives_the_default(metadata):
     x = da.zeros(40, chunks=10)
     with dask.config.set({"gpusort.device": "cuda"}):
         assert dask_gpusort.sort(x).name == dask_gpusort.sort(x, device="cuda").name
-        assert "staging   NumPy chunks to the GPU" in dask_gpusort.explain(x)
+        assert "staging   NumPy chunks to the GPU" in dask_gpusort.explain(x).detail
         dask_gpusort.is_sorted(x)
     assert dask_gpusort.sort(x).name != dask_gpusort.sort(x, device="cuda").name
-    assert "staging" not in dask_gpusort.explain(x)
+    assert "staging" not in dask_gpusort.explain(x).detail
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -343,16 +343,16 @@ def test_chunks_of_unknown_sizes_are_sorted_in_parts(small):
 
 def test_explain_says_why_chunks_stay_on_the_host(small):
     x = da.zeros(40_000, chunks=1_000)
-    lines = dict(line.split(maxsplit=1) for line in dask_gpusort.explain(x, device="cuda").splitlines())
+    lines = dict(line.split(maxsplit=1) for line in dask_gpusort.explain(x, device="cuda").detail.splitlines())
     assert lines["staging"].endswith("together they take 0.92 MiB, it has 96.00 kiB")
     assert lines["exchange"] == "gather"
     assert lines["step"].endswith("of the GPU's 96.00 kiB, several side by side")
     assert lines["chunks"] == "120 in, 40 out"
-    assert "step" not in dask_gpusort.explain(x)
-    rows = dask_gpusort.explain(da.zeros((100, 400), chunks=(10, 400)), device="cuda")
+    assert "step" not in dask_gpusort.explain(x).detail
+    rows = dask_gpusort.explain(da.zeros((100, 400), chunks=(10, 400)), device="cuda").detail
     assert "together they take" in rows
-    assert "an unknown size" in dask_gpusort.explain(x[x > 0], device="cuda")
-    one = dask_gpusort.explain(da.zeros(40_000, chunks=-1), device="cuda")
+    assert "an unknown size" in dask_gpusort.explain(x[x > 0], device="cuda").detail
+    one = dask_gpusort.explain(da.zeros(40_000, chunks=-1), device="cuda").detail
     assert "1 out" in one
     assert "120 in" not in one
 

@@ -143,7 +143,7 @@ def test_digits_and_samples_give_the_same_bits(dtype, distribution, descending):
     positions = oracle.argsort(array, descending=descending)
     with groups(4):
         for given_keys in (x, ours.forget_sizes(x)):
-            assert "radix: " in dask_gpusort.explain(given_keys, **options)
+            assert "radix: " in dask_gpusort.explain(given_keys, **options).detail
             found = dask_gpusort.sort(given_keys, stable=True, **options)
             oracle.assert_same_bits(computed(found), array[positions])
             oracle.assert_same_bits(computed(dask_gpusort.argsort(given_keys, **options)), positions)
@@ -297,7 +297,7 @@ def test_chunks_are_sorted_on_the_workers_that_hold_them(on_cluster):
             one(x, exchange="device", **more)
             for one, more in ((dask_gpusort.sort, {"stable": True}), (dask_gpusort.argsort, {}))
         )
-        assert "of 2 bundles" in dask_gpusort.explain(x, exchange="device")
+        assert "of 2 bundles" in dask_gpusort.explain(x, exchange="device").detail
         oracle.assert_same_bits(found.compute(), oracle.sort(array))
         oracle.assert_same_bits(positions.compute(), oracle.argsort(array))
 
@@ -310,7 +310,7 @@ def test_large_data_are_cut_before_any_group_is_merged(monkeypatch, chunks):
         plain = dask_gpusort.sort(x, stable=True, exchange="device")
         monkeypatch.setattr("dask_gpusort.plan.make.cuts_first", lambda *_: True)
         found = dask_gpusort.sort(x, stable=True, exchange="device")
-        text = dask_gpusort.explain(x, exchange="device", stable=True)
+        text = dask_gpusort.explain(x, exchange="device", stable=True).detail
     assert "all cut before a group is finished" in text
     freed = [key for key in own_tasks(found) if key[0].startswith("sort-freed")]
     assert len(own_tasks(found)) - len(own_tasks(plain)) == len(freed) > 0

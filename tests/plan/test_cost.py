@@ -81,4 +81,4 @@ def test_unknown_sizes():
     cost = cost_of(plan(10, math.nan, "tasks"))
     assert math.isnan(cost.moved_bytes)
     assert cost.messages > 0
-    assert "an unknown number of bytes read and written" in describe(plan(10, math.nan, "tasks"))
+    assert "an unknown number of bytes read and written" in describe(plan(10, math.nan, "tasks")).text

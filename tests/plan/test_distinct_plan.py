@@ -56,14 +56,14 @@ def test_projected_bytes_bound_a_step(dtype, values, columns):
 
 
 def test_text():
-    text = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=False), 10, 4)
+    text = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=False), 10, 4).text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert list(lines) == ["keys", "strategy", "moves", "tasks", "peak", "unknown"]
     assert lines["keys"] == "4,000 in 4 chunks"
     assert lines["tasks"] == "10, 2.5 a chunk"
     assert "25 bytes each" in lines["moves"]
     assert "9 bytes for each go back" in lines["moves"]
-    assert "moves     nothing" in describe_distinct(make_distinct_plan([1000], 8, ALL, joins=False), 1, 1)
-    joined = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=True), 10, 4)
+    assert "moves     nothing" in describe_distinct(make_distinct_plan([1000], 8, ALL, joins=False), 1, 1).text
+    joined = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=True), 10, 4).text
     assert "one memory" in joined
     assert "sort is unknown" not in joined

@@ -67,7 +67,7 @@ def test_projected_bytes_bound_a_step(dtype, values, shape, method):
 
 def test_text():
     def text(lanes, flat, joins, *others):
-        return describe_rank(make_rank_plan(lanes, flat, joins), 20, 100, *others)
+        return describe_rank(make_rank_plan(lanes, flat, joins), 20, 100, *others).text
 
     lines = dict(line.split(maxsplit=1) for line in text(ROWS, False, False).splitlines())
     assert list(lines) == ["lanes", "strategy", "moves", "tasks", "peak"]

@@ -64,12 +64,12 @@ def test_a_group_is_a_chunk_where_that_fits():
 def test_unknown_sizes():
     made = plan((math.nan,) * 10, GIB)
     assert math.isnan(made.step_bytes)
-    assert "step      an unknown size of the GPU's 1.00 GiB" in describe(made)
+    assert "step      an unknown size of the GPU's 1.00 GiB" in describe(made).text
 
 
 def test_only_staged_plans_speak_of_the_gpu():
     made = plan((1 << 20,) * 64, GIB)
     assert made.staged
-    assert "step      " in describe(made)
+    assert "step      " in describe(made).text
     assert not plan((1 << 20,) * 64, None).staged
-    assert "step      " not in describe(plan((1 << 20,) * 64, None))
+    assert "step      " not in describe(plan((1 << 20,) * 64, None)).text

@@ -79,11 +79,11 @@ def test_no_turns_without_sizes_or_memory() -> None:
 
 
 def test_text_names_the_memory_of_the_gpu() -> None:
-    assert "of the GPU's 1.00 GiB" in describe(plan_of(0.49))
-    assert "device='cuda'" not in describe(plan_of(0.49))
-    assert "device='cuda'" in describe(plan_of(0.52))
-    assert "device='cuda'" in describe(plan_of(0.3, held=True))
-    assert "without the input" in describe(plan_of(0.2, held=True))
+    assert "of the GPU's 1.00 GiB" in describe(plan_of(0.49)).text
+    assert "device='cuda'" not in describe(plan_of(0.49)).text
+    assert "device='cuda'" in describe(plan_of(0.52)).text
+    assert "device='cuda'" in describe(plan_of(0.3, held=True)).text
+    assert "without the input" in describe(plan_of(0.2, held=True)).text
 
 
 @given(st.floats(0.01, 0.5), st.sampled_from(["u4", "i8", "c16"]), st.integers(2, 4))
@@ -122,6 +122,6 @@ def test_the_gpu_with_most_kept_chunks_limits_the_plan() -> None:
 
 
 def test_text_names_the_memory_of_each_gpu() -> None:
-    assert "of each GPU's 1.00 GiB" in describe(plan_of(0.49, gpus=2))
-    assert "use more GPUs" not in describe(plan_of(0.49, gpus=2))
-    assert "use more GPUs" in describe(plan_of(0.52, gpus=2))
+    assert "of each GPU's 1.00 GiB" in describe(plan_of(0.49, gpus=2)).text
+    assert "use more GPUs" not in describe(plan_of(0.49, gpus=2)).text
+    assert "use more GPUs" in describe(plan_of(0.52, gpus=2)).text

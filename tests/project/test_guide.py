@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import dask
 import dask.array as da
 import pytest
 from distributed import Client, LocalCluster
@@ -70,6 +71,13 @@ def printed(title: str) -> list[str]:
     return re.findall(r"^```text\n(.*?)\n```$", section, re.MULTILINE | re.DOTALL)
 
 
+def test_the_first_plan_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "host_memory", lambda: 3 << 30)
+    with dask.config.set(num_workers=2):
+        said = dask_gpusort.explain(da.zeros(10_000_000, chunks=500_000))
+    assert f"```text\n>>> dask_gpusort.explain(x)\n{said}\n```" in (GUIDE / "plans.md").read_text()
+
+
 def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans need shapes, dtypes and the memory of the GPU alone, and no CuPy."""
     monkeypatch.setattr(runtime, "own_device_memory", lambda: H200)
@@ -77,13 +85,13 @@ def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "_copies", lambda: SimpleNamespace(metadata_without_device=nullcontext))
     cupy_chunks, numpy_chunks = printed("On a GPU")
     host = da.zeros(20_000_000_000, chunks=100_000_000)
-    assert dask_gpusort.explain(host, device="cuda") == numpy_chunks
+    assert dask_gpusort.explain(host, device="cuda").detail == numpy_chunks
     monkeypatch.setattr(runtime, "chunk_library", lambda array: "cupy")
-    assert dask_gpusort.explain(da.zeros(6_000_000_000, chunks=100_000_000)) == cupy_chunks
+    assert dask_gpusort.explain(da.zeros(6_000_000_000, chunks=100_000_000)).detail == cupy_chunks
 
 
 def test_the_plan_of_a_gang_is_printed() -> None:
     options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1 GiB", "processes": False}
     with LocalCluster(**options, dashboard_address=None) as cluster, Client(cluster):
         x = da.random.default_rng(0).random(10_000_000, chunks=500_000)
-        assert [dask_gpusort.explain(x, exchange="gang")] == printed("A gang")
+        assert [dask_gpusort.explain(x, exchange="gang").detail] == printed("A gang")

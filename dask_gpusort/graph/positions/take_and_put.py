@@ -186,7 +186,8 @@ def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
     """The plan of `take` of few indices in memory; None if they are taken as indices in a Dask array are."""
     if not names_few_chunks(positions.size, array.shape[axis], array.size, da.array_expr_enabled()):
         return None
-    return _noted(PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf))
+    plan = PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf)
+    return _noted(plan, Runtime.of(array))
 
 
 def _plan(
@@ -208,9 +209,9 @@ def _plan(
     if gangs and plan.reason not in UNMOVED:
         moved = ([size * each for size in sizes] for sizes, each in (elements, requests))
         if sources := gathering_members(runtime, (array, indices), *moved):
-            return _noted(PositionsPlan("gang", "gang", addressed, memory, sources=sources))
+            return _noted(PositionsPlan("gang", "gang", addressed, memory, sources=sources), runtime)
     if plan.strategy != "exchange":
-        return _noted(plan)
+        return _noted(plan, runtime)
     groups, bundles = (bundle_chunks(*moved, workers, setting("groups")) for moved in (elements, requests))
     exchange = PositionsExchange(
         groups=groups,
@@ -219,11 +220,11 @@ def _plan(
         group_bytes=largest_bytes(groups, *elements),
         bundle_bytes=largest_bytes(bundles, *requests),
     )
-    return _noted(replace(plan, exchange=exchange))
+    return _noted(replace(plan, exchange=exchange), runtime)
 
 
-def _noted(plan: PositionsPlan) -> PositionsPlan:
-    note(plan, lambda made: describe_positions(plan, made.tasks, made.found_chunks))
+def _noted(plan: PositionsPlan, runtime: Runtime) -> PositionsPlan:
+    note(plan, lambda made: describe_positions(plan, made.tasks, made.found_chunks), runtime)
     return plan
 
 

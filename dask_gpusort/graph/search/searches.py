@@ -83,7 +83,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     dtype = equality_dtype(array.dtype, test.dtype)
     if dtype is None:
         dtypes = array.dtype, test.dtype
-        note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks))
+        note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks), Runtime.of(array))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
     test = test if whole else flatten(test, None)[0]
@@ -172,7 +172,7 @@ def _plan(
         kept=runtime.kind == "distributed" and keeps_runs(runtime),
     )
     plan = replace(plan, sources=sources)
-    note(plan, lambda made: describe_search(plan, made.tasks))
+    note(plan, lambda made: describe_search(plan, made.tasks), runtime)
     return plan
 
 

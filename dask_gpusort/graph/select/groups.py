@@ -159,8 +159,8 @@ def _planned(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labe
 def plan_groups(array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: Any = None) -> GroupPlan:
     """The plan of what is found of groups, for which some keys are `needed` in one chunk."""
     largest = math.nan if labels.sizes is None else int(labels.sizes.max(initial=0))
-    workers = Runtime.of(array).workers
-    plan = make_group_plan(lanes, labels.count, largest, labels.window, workers, asked, needed)
+    runtime = Runtime.of(array)
+    plan = make_group_plan(lanes, labels.count, largest, labels.window, runtime.workers, asked, needed)
     long = lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit
     if needed != "nothing" and plan.strategy == "rechunk" and long:
         other = ", or by in memory, if its groups fit" * (needed == "groups")
@@ -168,7 +168,7 @@ def plan_groups(array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: 
             f"lanes of {format_number(lanes.keys)} elements do not fit a chunk: give larger chunks, with "
             f"dask.config.set({{'array.chunk-size': ...}}){other}"
         )
-    note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)))
+    note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)), runtime)
     return plan
 
 

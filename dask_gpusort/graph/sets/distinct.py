@@ -196,7 +196,8 @@ def plan_distinct(
 
     sources = () if joins else gang_of(request.runtime, asked, sizes, given or [array], choose)
     plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources)
-    note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)))
+    runtime = request.runtime
+    note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)), runtime)
     return plan
 
 

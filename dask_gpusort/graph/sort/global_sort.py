@@ -25,6 +25,7 @@ from ...plan import (
     joined_bytes,
     make_plan,
 )
+from ...plan.memory import RUN_COPIES
 from ..collection import Output, new_arrays
 from ..exchanges import choose_exchange, install_or_else
 from ..explain import note
@@ -131,6 +132,16 @@ def _joins(request: Request, given: InputChunks, inputs: Sequence[Any]) -> bool:
     return is_small(request.order, given) or (workers.threads == 1 and runtime.holds(inputs))
 
 
+def rows_bytes(request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Sequence[Size]] | None) -> float:
+    """Peak bytes of a task that sorts the rows of a chunk, of all chunks if there is a join; nan if unknown."""
+    given = _given(request.want, keys, values)
+    if chunks is None:
+        return joined_bytes(request.order, given)
+    row = keys.order.transit_dtype.itemsize + given.companion_bytes
+    indices = POSITION_BYTES * (request.want in ("values", "both"))
+    return float(math.prod(map(max, chunks))) * (RUN_COPIES * row + indices)
+
+
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any], task_bytes: int = 0) -> bool:
     """Tell whether an array of any dimensions is sorted by a join."""
     if request.asked != "auto" or request.runtime.library != "cupy":
@@ -160,7 +171,7 @@ def global_sort(
     if not presorted:
         keys, values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
-    note(plan, lambda _: describe_rows("global", None, plan))
+    note(plan, lambda _: describe_rows("global", None, plan), request.runtime)
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
     inputs = (*(keys.parts or (keys.array,)), *values)
