@@ -16,4 +16,10 @@ try:
 except PackageNotFoundError:  # run from a checkout that is not installed
     __version__ = "0+unknown"
 
+
+def __dir__() -> list[str]:
+    """The public names, without the modules that make them."""
+    return [*__all__, "__version__"]
+
+
 register_as_set()

@@ -27,13 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
-import numpy as np
-import zarr
-from dask.utils import format_bytes, key_split, parse_bytes
-from distributed import Client, LocalCluster, SchedulerPlugin
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, track
+try:
+    import dask.array as da
+    import numpy as np
+    import zarr
+    from dask.utils import format_bytes, key_split, parse_bytes
+    from distributed import Client, LocalCluster, SchedulerPlugin
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, track
+except ImportError as error:
+    raise SystemExit(f"{error}: pip install '.[examples]'") from None
 
 import dask_gpusort
 

@@ -27,17 +27,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
-import numpy as np
-import xarray as xr
-import zarr
-from dask.utils import format_bytes, parse_bytes
-from distributed import Client, LocalCluster, SchedulerPlugin
-from matplotlib.colors import BoundaryNorm
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, track
+try:
+    import dask.array as da
+    import numpy as np
+    import xarray as xr
+    import zarr
+    from dask.utils import format_bytes, parse_bytes
+    from distributed import Client, LocalCluster, SchedulerPlugin
+    from matplotlib.colors import BoundaryNorm
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, track
+except ImportError as error:
+    raise SystemExit(f"{error}: pip install '.[examples]'") from None
 
 import dask_gpusort
 
@@ -347,9 +350,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=2, help="number of workers (default: %(default)s)")
     parser.add_argument("--pixels", type=int, default=64, help="pixels to verify (default: %(default)s)")
-    parser.add_argument(
-        "--picture", type=Path, default="monthly_median.png", help="where to draw (default: %(default)s)"
-    )
+    picture = Path(tempfile.gettempdir(), "monthly_median.png")
+    parser.add_argument("--picture", type=Path, default=picture, help="where to draw (default: %(default)s)")
     parser.add_argument("--directory", type=Path, help="where to write the arrays (default: a temporary directory)")
     return parser.parse_args(arguments)
 

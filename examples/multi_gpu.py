@@ -23,7 +23,11 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster, get_task_stream, wait
+
+try:
+    from distributed import Client, LocalCluster, get_task_stream, wait
+except ImportError as error:
+    raise SystemExit(f"{error}: pip install '.[examples]'") from None
 
 import dask_gpusort
 
@@ -157,7 +161,10 @@ def main() -> int:
     parser.add_argument("--library", choices=("cupy", "numpy"), default="cupy", help="library of the chunks")
     options = parser.parse_args()
     if options.library == "cupy":
-        cluster = dask_gpusort.cluster(options.gpus, dashboard_address=":0")
+        try:
+            cluster = dask_gpusort.cluster(options.gpus, dashboard_address=":0")
+        except ImportError as error:
+            raise SystemExit(str(error)) from None
         exchange = "auto"
     else:
         cluster = LocalCluster(n_workers=options.gpus or 2, threads_per_worker=1, dashboard_address=":0")

@@ -25,7 +25,7 @@ def main() -> None:
 
     # A part of the result computes only what that part needs.
     print("least:    ", y[:3].compute())
-    print("median:   ", y[len(y) // 2].compute())
+    print("middle:   ", y[len(y) // 2].compute())
     print("greatest: ", dask_gpusort.sort(x, descending=True, chunks=250_000)[:3].compute())
 
     # Positions that sort. Equal keys keep their order, on every scheduler.
@@ -39,7 +39,7 @@ def main() -> None:
     print("np.sort returns a Dask", type(z).__name__)
 
     np.testing.assert_array_equal(y.compute(), np.sort(x.compute()))
-    print("The result equals that of numpy.sort.")
+    print("The result equals that of numpy.sort. Next: y.to_zarr(...), or examples/larger_than_memory.py")
 
 
 if __name__ == "__main__":

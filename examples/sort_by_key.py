@@ -64,7 +64,7 @@ def main() -> None:
     )
     print("first and last:", summary[0], summary[1])
     print("in order:      ", bool(summary[2]))
-    print("mean row:      ", summary[3].round(2))
+    print("mean row:      ", *(f"{mean:.2f}" for mean in summary[3]))
 
     # In sorted readings a period of time is a slice.
     around = slice(options.readings // 2, options.readings // 2 + 5)

@@ -59,3 +59,7 @@ def test_examples_run(name: str) -> None:
     found = doctest.testmod(import_module(f"dask_gpusort.{name}"))
     assert found.attempted
     assert not found.failed
+
+
+def test_completion_shows_the_public_names_alone() -> None:
+    assert sorted(dir(dask_gpusort)) == sorted([*dask_gpusort.__all__, "__version__"])

@@ -82,6 +82,20 @@ def test_quickstart() -> None:
     assert "The result equals that of numpy.sort." in run_example("quickstart.py")
 
 
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("larger_than_memory", "zarr"), ("monthly_median", "matplotlib"), ("multi_gpu", "distributed")],
+)
+def test_what_is_missing_is_said_in_a_line(name: str, missing: str) -> None:
+    path = str(EXAMPLES / f"{name}.py")
+    code = f"import runpy, sys; sys.modules[{missing!r}] = None; runpy.run_path({path!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert missing in done.stderr
+    assert "pip install '.[examples]'" in done.stderr
+
+
 def test_sort_by_key() -> None:
     output = run_example("sort_by_key.py", "--readings", "20000", "--chunk", "1500")
     assert "in order:       True" in output
