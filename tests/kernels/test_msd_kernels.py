@@ -81,6 +81,15 @@ SKEWED = {
     "and of 6": (True, lambda rng, n: and_of(6, rng, n)),
     "and of 8": (True, lambda rng, n: and_of(8, rng, n)),
     "16 codes": (False, lambda rng, n: and_of(1, rng, 16)[rng.integers(0, 16, n)]),
+    "16 codes of one byte": (True, lambda rng, n: rng.integers(0, 16, n)),
+    "two far clusters of 1,000 codes": (
+        True,
+        lambda rng, n: rng.integers(0, 1000, n).astype("u8") | rng.integers(0, 2, n).astype("u8") << np.uint64(62),
+    ),
+    "30 codes that vary in most bytes": (
+        False,
+        lambda rng, n: rng.integers(0, 1 << 63, 30).astype("u8")[rng.integers(0, 30, n)],
+    ),
     "100 codes": (False, lambda rng, n: and_of(1, rng, 100)[rng.integers(0, 100, n)]),
     "100 codes among many": (
         False,

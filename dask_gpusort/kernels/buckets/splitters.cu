@@ -152,6 +152,11 @@ constexpr double kOverfullShare = 0.3;
 // words 6.1 and 4.0.
 constexpr double kNearlyAllShare = 0.9;
 constexpr Offset kFewOverfull = 24, kNonEmptyRatio = 2;
+// Also when nearly the whole sample is in overfull buckets, and at most this share of the bytes varies: LSD passes leave
+// the others out. Few codes far from each other are such keys, of which each level sees two buckets.
+constexpr int kVaryingShare = 2;
+// Codes of the sample whose bytes are compared, for each thread of a block.
+constexpr u32 kComparedPerThread = 16;
 
 // Sums over buckets, packed into one word so that one scan adds all three.
 struct BucketTally {
@@ -165,10 +170,31 @@ struct BucketTally {
     static __device__ __forceinline__ bool is_imbalanced(Offset sum, u32 num_samples, u32 least) {
         const Offset overfull = sum & kMask, non_empty = sum >> kBits & kMask, held = sum >> 2 * kBits;
         return (held > u32(kOverfullShare * num_samples) && overfull >= least) ||
-               (held > u32(kNearlyAllShare * num_samples) && overfull >= kFewOverfull &&
+               (holds_nearly_all(sum, num_samples) && overfull >= kFewOverfull &&
                 non_empty >= kNonEmptyRatio * overfull);
     }
+    static __device__ __forceinline__ bool holds_nearly_all(Offset sum, u32 num_samples) {
+        return sum >> 2 * kBits > u32(kNearlyAllShare * num_samples);
+    }
 };
+
+// Whether few bytes vary among codes from all over the sample. A whole block calls it; `varying` is shared.
+template <class Code>
+__device__ __forceinline__ bool few_bytes_vary(const Code* samples, u32 num_samples, u32 (&varying)[sizeof(u64) / 4]) {
+    if (threadIdx.x == 0) varying[0] = varying[1] = 0;
+    __syncthreads();  // the words are zero before bits are set
+    u64 bits = 0;
+    const u32 stride = num_samples / (kComparedPerThread * kMapThreads) + 1;
+    for (u32 j = threadIdx.x * stride; j < num_samples; j += kMapThreads * stride) {
+        bits |= u64(samples[j]) ^ u64(samples[0]);
+    }
+    atomicOr(&varying[0], u32(bits));
+    atomicOr(&varying[1], u32(bits >> 32));
+    __syncthreads();  // all bits are set before they are read
+    int count = 0;
+    for (u64 word = varying[0] | u64(varying[1]) << 32; word; word >>= 8) count += (word & 255) != 0;
+    return kVaryingShare * count <= int(sizeof(Code));
+}
 
 // Count this block as arrived. Returns whether it is the last of the grid, which may then read what all have written.
 __device__ __forceinline__ bool is_last_to_arrive(u32* arrived, bool& shared) {
@@ -190,7 +216,9 @@ __global__ void __launch_bounds__(kMapThreads)
     __shared__ __align__(16) u32 intervals[kMapWords];
     __shared__ typename Scan::SharedStorage shared;
     __shared__ bool is_last;
-    if (map->flags.is_uniform && length == n) return;  // the whole grid leaves
+    __shared__ u32 varying[sizeof(u64) / 4];
+    // Of a uniform sample, buckets are overfull only where each has one code. The whole grid leaves.
+    if (map->flags.is_uniform && map->range >= map->num_fine && length == n) return;
     const SampledMap<Domain> sampled(map, intervals);
     __syncthreads();  // the intervals are there before they are looked up
     const u32 row_buckets = map->num_fine >> fine_bits;
@@ -205,9 +233,11 @@ __global__ void __launch_bounds__(kMapThreads)
     for (u32 f = threadIdx.x; f < num_buckets; f += kMapThreads) {
         sum += BucketTally::of_bucket(__ldcg(&table[f]), full);
     }
-    Scan::exclusive(sum, shared);
-    if (threadIdx.x > 0) return;
-    map->flags.is_imbalanced = BucketTally::is_imbalanced(shared.before[Scan::kWarps], num_samples, least);
+    Offset total;
+    Scan::exclusive(sum, shared, total);
+    const bool few_bytes = length == n && BucketTally::holds_nearly_all(total, num_samples) &&
+                           few_bytes_vary(samples, num_samples, varying);
+    if (threadIdx.x == 0) map->flags.is_imbalanced = few_bytes || BucketTally::is_imbalanced(total, num_samples, least);
 }
 
 }  // namespace gpusort
