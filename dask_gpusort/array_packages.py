@@ -11,18 +11,19 @@ import dask.array as da
 
 from .chunk import library_of
 from .graph._dask import array_from_graph
+from .graph.collection import named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def for_both_packages(function: F) -> F:
-    """Let a function of Dask arrays take arrays of `dask_array` too, and give such arrays if it gets any."""
+    """Let a function of Dask arrays take arrays of `dask_array` too, and give such arrays if it gets any.
+
+    What it makes has its name.
+    """
 
     @functools.wraps(function)
     def converted(*args: Any, **options: Any) -> Any:
-        # Who has such arrays has imported the package.
-        if "dask_array" not in sys.modules:
-            return function(*args, **options)
         found: list[Any] = []
 
         def of_dask(value: Any) -> Any:
@@ -31,10 +32,18 @@ def for_both_packages(function: F) -> F:
             found.append(value)
             return array_from_graph(value)
 
-        args = _map_arrays(of_dask, args)
-        options = {name: _map_arrays(of_dask, value) for name, value in options.items()}
-        result = function(*args, **options)
-        return _map_arrays(_of_dask_array, result) if found else result
+        # Who has such arrays has imported the package.
+        if "dask_array" in sys.modules:
+            args = _map_arrays(of_dask, args)
+            options = {name: _map_arrays(of_dask, value) for name, value in options.items()}
+        given = {value.name for value in (*args, *options.values()) if isinstance(value, da.Array)}
+
+        def given_back(value: Any) -> Any:
+            if isinstance(value, da.Array) and value.name not in given:
+                value = named(value, function.__name__)
+            return _of_dask_array(value) if found else value
+
+        return _map_arrays(given_back, function(*args, **options))
 
     return converted  # type: ignore[return-value]
 
