@@ -39,9 +39,10 @@ def computed(darr):
 
 
 def own_functions(lazy):
-    """Names of the functions of this package that tasks call."""
+    """Names of the functions of this package, and of classes that can be called, that tasks call."""
     functions = (getattr(task, "func", None) for task in dict(lazy.__dask_graph__()).values())
-    return {one.__name__ for one in functions if getattr(one, "__module__", "").startswith("dask_gpusort")}
+    own = [one for one in functions if getattr(one, "__module__", "").startswith("dask_gpusort")]
+    return {getattr(one, "__name__", type(one).__name__) for one in own}
 
 
 def computed_in_chunks(arrays):
