@@ -1,4 +1,4 @@
-"""Arrays of the package `dask_array` for functions that work on those of `dask.array`."""
+"""Arrays of the package `dask_array` for functions that work on those of `dask.array`; names of what these make."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def for_both_packages(function: F) -> F:
-    """Let a function of Dask arrays take arrays of `dask_array` too, and give such arrays if it gets any.
-
-    What it makes has its name.
-    """
+    """Let a function of Dask arrays take arrays of `dask_array` too, and give such arrays if it gets any."""
 
     @functools.wraps(function)
     def converted(*args: Any, **options: Any) -> Any:
+        # Who has such arrays has imported the package.
+        if "dask_array" not in sys.modules:
+            return function(*args, **options)
         found: list[Any] = []
 
         def of_dask(value: Any) -> Any:
@@ -32,20 +32,28 @@ def for_both_packages(function: F) -> F:
             found.append(value)
             return array_from_graph(value)
 
-        # Who has such arrays has imported the package.
-        if "dask_array" in sys.modules:
-            args = _map_arrays(of_dask, args)
-            options = {name: _map_arrays(of_dask, value) for name, value in options.items()}
-        given = {value.name for value in (*args, *options.values()) if isinstance(value, da.Array)}
-
-        def given_back(value: Any) -> Any:
-            if isinstance(value, da.Array) and value.name not in given:
-                value = named(value, function.__name__)
-            return _of_dask_array(value) if found else value
-
-        return _map_arrays(given_back, function(*args, **options))
+        args = _map_arrays(of_dask, args)
+        options = {name: _map_arrays(of_dask, value) for name, value in options.items()}
+        result = function(*args, **options)
+        return _map_arrays(_of_dask_array, result) if found else result
 
     return converted  # type: ignore[return-value]
+
+
+def with_its_name(function: F) -> F:
+    """Give the arrays that a function makes its name; arrays that it is given and gives back keep theirs."""
+
+    @functools.wraps(function)
+    def naming(*args: Any, **options: Any) -> Any:
+        given = {value.name for value in (*args, *options.values()) if isinstance(value, da.Array)}
+
+        def name(value: Any) -> Any:
+            is_made = isinstance(value, da.Array) and value.name not in given
+            return named(value, function.__name__) if is_made else value
+
+        return _map_arrays(name, function(*args, **options))
+
+    return naming  # type: ignore[return-value]
 
 
 def is_of_dask_array(value: Any) -> bool:
