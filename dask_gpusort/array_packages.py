@@ -1,4 +1,4 @@
-"""Arrays of the package `dask_array` for functions that work on those of `dask.array`."""
+"""Arrays of the package `dask_array` for functions that work on those of `dask.array`; names of what these make."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import dask.array as da
 
 from .chunk import library_of
 from .graph._dask import array_from_graph
+from .graph.collection import named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +38,22 @@ def for_both_packages(function: F) -> F:
         return _map_arrays(_of_dask_array, result) if found else result
 
     return converted  # type: ignore[return-value]
+
+
+def with_its_name(function: F) -> F:
+    """Give the arrays that a function makes its name; arrays that it is given and gives back keep theirs."""
+
+    @functools.wraps(function)
+    def naming(*args: Any, **options: Any) -> Any:
+        given = {value.name for value in (*args, *options.values()) if isinstance(value, da.Array)}
+
+        def name(value: Any) -> Any:
+            is_made = isinstance(value, da.Array) and value.name not in given
+            return named(value, function.__name__) if is_made else value
+
+        return _map_arrays(name, function(*args, **options))
+
+    return naming  # type: ignore[return-value]
 
 
 def is_of_dask_array(value: Any) -> bool:

@@ -29,7 +29,7 @@ class _Accessor:
             Dimension along which to sort, of any chunks. Of a Dataset each variable is sorted on its own; variables
             without the dimension are left alone.
         ascending : bool, default True
-            Smallest first. NaN and NaT come last in both directions.
+            Smallest first, as in pandas; functions take ``descending``. NaN and NaT come last in both directions.
 
         Returns
         -------

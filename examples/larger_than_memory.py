@@ -260,6 +260,7 @@ def run(options: argparse.Namespace, directory: Path) -> bool:
     else:
         console.print(f"[bold green]verified[/]      order within and across chunks, and all {keys:,} keys by count,")
         console.print("              sum and sum of hashes, read back with zarr and numpy alone")
+        console.print("next          --keep, then dask_gpusort.searchsorted finds keys in sorted.zarr")
     if options.report:
         figures = {"bytes": keys * KEY.itemsize, "seconds": seconds, "peaks": peaks, "restarts": restarts}
         options.report.write_text(json.dumps({**figures, "wrong": wrong}))

@@ -336,6 +336,7 @@ def run(options: argparse.Namespace, directory: Path) -> bool:
         console.print("[bold red]WRONG[/]         " + "; ".join(wrong))
     else:
         console.print(f"[bold green]verified[/]      all statistics of {options.pixels} random pixels are NumPy's")
+        console.print("next          your own cube: xr.open_zarr(...), in any chunks, and dask_gpusort.register()")
     return not wrong
 
 

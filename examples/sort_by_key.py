@@ -72,6 +72,7 @@ def main() -> None:
         *dask.compute(sorted_times[around], sorted_sensors[around], sorted_rows[around]), strict=True
     ):
         print(f"{time}  sensor {sensor:3}  {row[0]:5.1f} C  {row[1]:6.1f} hPa  {100 * row[2]:3.0f} %")
+    print("Next: dask_gpusort.searchsorted(sorted_times, times) for periods, or sorted_rows.to_zarr(...)")
 
 
 if __name__ == "__main__":

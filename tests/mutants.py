@@ -41,6 +41,13 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "cuts: a run of another size": ("if counts.sizes[0] != cuts.first[number, -1]", "if False"),
         "summaries: the last entry of a cell": (" | (cell[1:] != cell[:-1])", ""),
     },
+    "project/test_names.py": {
+        "names: none": ("key_split(array.name) == function", "True"),
+        "names: of the function alone": ("{function}-{tokenize(array.name)}", "{function}-0"),
+        "names: of arrays that are given": ("value.name not in given", "True"),
+        "names: the chunks keep theirs": ("key = (name, *key[1:])", "pass"),
+        "names: an alias": ("if isinstance(node, Alias):", "if False:"),
+    },
     "leaves/test_selection.py leaves/test_quantiles.py": {
         "selection: ties of a low end": ("rank < counts[1], rank", "rank <= counts[1], rank"),
         "selection: ties of a high end": ("rank >= counts[2]", "rank > counts[2]"),

@@ -8,11 +8,14 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import dask.array as da
+from dask.blockwise import Blockwise
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
+from dask.tokenize import tokenize
 from dask.typing import Key
+from dask.utils import key_split
 from tlz import merge
 
-from ._dask import Task, TaskRef, new_collection
+from ._dask import Alias, GraphNode, Task, TaskRef, new_collection
 from .copies import ClonedLayer
 from .runtime import held_chunks
 from .tasks import ArrayRecipe, Chunks, output_name
@@ -21,8 +24,9 @@ from .tasks import ArrayRecipe, Chunks, output_name
 MOST_ORDERED = 1 << 20
 
 
-#: Makes the tasks of a layer.
+#: Makes the tasks of a layer, and those of one output array, by its name.
 Build: TypeAlias = Callable[[], Mapping[Key, Task]]
+BuildOutput: TypeAlias = Callable[[str], Mapping[Key, Task]]
 
 
 @dataclass(frozen=True)
@@ -74,14 +78,9 @@ class OutputLayer(StageLayer):
     #
     # If all chunks are computed, the tasks are those of `whole`, if it is given: fewer of them.
 
-    def __init__(
-        self,
-        build: Build,
-        name: str,
-        first_tasks: int,
-        whole: Build | None = None,
-    ):
-        super().__init__(build)
+    def __init__(self, build: BuildOutput, name: str, first_tasks: int, whole: BuildOutput | None = None):
+        super().__init__(partial(build, name))
+        self.build_output = build
         self.name = name
         self.first_tasks = first_tasks
         self.whole = whole
@@ -113,9 +112,9 @@ def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Out
 
 def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
-    placed = [(name, which, output.chunks) for which, (name, output) in enumerate(zip(names, outputs, strict=True))]
-    cuts = [partial(recipe.output, *one) for one in placed]
-    wholes = [recipe.whole_output and partial(recipe.whole_output, *one) for one in placed]
+    placed: list[dict[str, Any]] = [{"which": which, "chunks": output.chunks} for which, output in enumerate(outputs)]
+    cuts: list[BuildOutput] = [partial(recipe.output, **one) for one in placed]
+    wholes = [recipe.whole_output and partial(recipe.whole_output, **one) for one in placed]
     build: Build = recipe.stages
     first_tasks = recipe.first_tasks
     if recipe.takes_held_chunks:
@@ -141,12 +140,12 @@ def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Ou
     return tuple(da.Array(graph, name, output.chunks, meta=output.meta) for graph, name, output in found)
 
 
-def _both(stages: Build, output: Build) -> Mapping[Key, Any]:
+def _both(stages: Build, output: BuildOutput, name: str) -> Mapping[Key, Any]:
     """All tasks of one array; where each stage is one output chunk's, both are one task.
 
     Dask would fuse them to a task of another name, and an alias, which a scheduler takes one more step for.
     """
-    first, last = stages(), output()
+    first, last = stages(), output(name)
     needed = [key for task in last.values() for key in task.dependencies] if len(first) == len(last) else []
     own = len(needed) == len(last) and first.keys() == set(needed)
     if not own or any(not task.dependencies.isdisjoint(first) for task in first.values()):
@@ -154,6 +153,41 @@ def _both(stages: Build, output: Build) -> Mapping[Key, Any]:
     return {
         key: Task.fuse(first[stage], task, key=key) for (key, task), stage in zip(last.items(), needed, strict=True)
     }
+
+
+def named(array: Any, function: str) -> Any:
+    """The array that a function made, with its name; as it is if its last layer, or expression, gives no way to it."""
+    if key_split(array.name) == function:
+        return array
+    if da.array_expr_enabled():
+        # Classes have one of these parameters, or none.
+        return new_collection(array.expr.substitute_parameters({"prefix": function, "token": function}))
+    # The present name tells the chunks from all others.
+    old, name, graph = array.name, f"{function}-{tokenize(array.name)}", array.dask
+    layers, dependencies = dict(graph.layers), dict(graph.dependencies)
+    layer = layers.pop(old)
+    if isinstance(layer, OutputLayer):
+        layers[name] = OutputLayer(layer.build_output, name, layer.first_tasks, layer.whole)
+    elif type(layer) is Blockwise:
+        task = layer.task.substitute({}, key=name)
+        read = layer.indices, layer.numblocks, layer.concatenate, layer.new_axes, layer.output_blocks
+        layers[name] = Blockwise(name, layer.output_indices, task, *read, io_deps=layer.io_deps)
+    elif type(layer) is MaterializedLayer:
+        layers[name] = MaterializedLayer(dict(_renamed(*one, old, name) for one in layer.items()))
+    else:
+        return array
+    dependencies[name] = dependencies.pop(old)
+    return da.Array(HighLevelGraph(layers, dependencies), name, array.chunks, meta=array._meta)
+
+
+def _renamed(key: Any, node: Any, old: str, name: str) -> tuple[Key, Any]:
+    """A task with its key, which contains another name of the array if it is an output chunk's."""
+    if not isinstance(key, tuple) or key[0] != old:
+        return key, node
+    key = (name, *key[1:])
+    if isinstance(node, Alias):
+        return key, Alias(key, node.target)
+    return key, node.substitute({}, key=key) if isinstance(node, GraphNode) else node
 
 
 if da.array_expr_enabled():

@@ -100,6 +100,7 @@ def test_unknown_sizes_and_operations_on_results():
     assert np.isnan(found.shape[0])
     np.testing.assert_array_equal(found.compute(), np.sort(VALUES[VALUES > 3]))
     assert dask_gpusort.sort(array).chunks == array.chunks
+    assert dask_gpusort.nunique(array).name.startswith("nunique-")
     np.testing.assert_array_equal((dask_gpusort.sort(array)[3:9] + 1).compute(), np.sort(VALUES)[3:9] + 1)
 
 

@@ -113,6 +113,19 @@ def test_the_optimiser_may_rename_the_input():
 
 
 @planned
+@pytest.mark.parametrize("name", ["lexsort", "median", "union1d", "topk", "unique_values", "rank", "isin"])
+def test_arrays_have_the_name_of_their_function(name):
+    """Of sorts and searches, and of short lanes; what ends with a rechunk or a sum of Dask's has its name."""
+    x = da.from_array(ours.make("f8", 200), chunks=30)
+    more = {"topk": (3,), "union1d": (x,), "isin": (x,)}
+    array, function = [x, x] if name == "lexsort" else x, getattr(dask_gpusort, name)
+    with groups(3):
+        assert function(array, *more.get(name, ())).name.startswith(f"{name}-")
+    lanes = da.from_array(ours.make("f8", 60).reshape(6, 10))
+    assert dask_gpusort.nanmedian(lanes, 0).name.startswith("nanmedian-")
+
+
+@planned
 @pytest.mark.parametrize("chunks", [(10, 20), (5, 7)], ids=["in C order", "rechunked"])
 @pytest.mark.parametrize("explain", [dask_gpusort.explain, dask_gpusort.explain_rank, dask_gpusort.explain_unique])
 def test_plans_say_how_an_array_is_flattened(explain, chunks):

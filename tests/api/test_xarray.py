@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
+from support.sorting import own_functions
 
 import dask_gpusort
 
@@ -22,8 +23,6 @@ CHUNKS = {"time": 7, "y": 4, "x": 3}
 DIMS = ["time", ["x", "time"], ["time", "y", "x"], None]
 NEW = Version(xr.__version__) >= Version("2026.9")
 flox_has_medians = pytest.mark.skipif(not NEW, reason="xarray computes medians of groups by flox since 2026.9")
-#: Beginnings of the names of tasks that only this package makes.
-OURS = ("reduce-lanes", "select-scan", "reduce-groups")
 
 
 @pytest.fixture(autouse=True)
@@ -60,10 +59,6 @@ def make_dataset():
 SOURCES = [make_cube, make_dataset, lambda: make_cube("i4"), lambda: make_cube().variable]
 
 
-def task_names(lazy):
-    return {str(key[0] if isinstance(key, tuple) else key) for key in dict(lazy.__dask_graph__())}
-
-
 def check(call, source, no_computation, chunks=CHUNKS):
     """Compare the values, dtypes, coordinates, names and attributes that `call` gives for NumPy and Dask arrays."""
     with warnings.catch_warnings():
@@ -73,7 +68,7 @@ def check(call, source, no_computation, chunks=CHUNKS):
         chunked = source.chunk(chunks)
         with no_computation():
             lazy = call(chunked)
-        assert any(name.startswith(OURS) for name in task_names(lazy))
+        assert own_functions(lazy)
         found = lazy.compute(scheduler="synchronous")
     xr.testing.assert_identical(found, expected)
     if isinstance(found, xr.Dataset):
@@ -217,13 +212,13 @@ def test_unregister_restores_the_functions_of_dask():
     cube = make_cube().chunk(CHUNKS)
     dask_gpusort.unregister()
     # Where NaN are left out, Dask takes numbagg, which compiles for seconds.
-    assert not any(name.startswith(OURS) for name in task_names(cube.median("time", skipna=False)))
-    assert not any(name.startswith(OURS) for name in task_names(cube.quantile(0.5, "time")))
+    assert not own_functions(cube.median("time", skipna=False))
+    assert not own_functions(cube.quantile(0.5, "time"))
     with pytest.raises(NotImplementedError):
         cube.median()
     dask_gpusort.register()
-    assert any(name.startswith(OURS) for name in task_names(cube.median("time", skipna=False)))
-    assert any(name.startswith(OURS) for name in task_names(cube.median()))
+    assert own_functions(cube.median("time", skipna=False))
+    assert own_functions(cube.median())
 
 
 def test_the_source_is_read_once():

@@ -37,7 +37,8 @@ def joins():
 
 def own(darr):
     """Tasks of a sort: the one that sorts, and those of the output chunks."""
-    keys = [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith(("sort", "argsort", "merge-sorted"))]
+    names = ("sort", "argsort", "lexsort", "merge_sorted")
+    keys = [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith(names)]
     sorting = [key for key in keys if key[0].startswith("sort-local")]
     return sorting, sorted(set(keys) - set(sorting))
 

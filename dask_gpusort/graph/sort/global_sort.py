@@ -185,7 +185,7 @@ def global_sort(
         gang_timeout=setting("gang_timeout"),
         on_devices=request.runtime.library == "cupy",
     )
-    return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
+    return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request))
 
 
 def _local_sort(request: Request, keys: Keys) -> LocalSort:
@@ -216,7 +216,7 @@ def join(
         extra_dims=tuple(array.ndim - dims for array in inputs),
         divided=(True,) * len(outputs),
     )
-    return new_arrays(recipe, inputs, outputs, _prefix(request, presorted))
+    return new_arrays(recipe, inputs, outputs, _prefix(request))
 
 
 def _outputs(request: Request, inputs: Sequence[Any], chunks: Chunks) -> list[Output]:
@@ -226,5 +226,5 @@ def _outputs(request: Request, inputs: Sequence[Any], chunks: Chunks) -> list[Ou
     return [Output(array._meta, (*chunks, *array.chunks[dims:])) for array in inputs[request.want == "values" :]]
 
 
-def _prefix(request: Request, presorted: Sequence[Any]) -> str:
-    return "argsort" if request.want == "positions" else "merge-sorted" if presorted else "sort"
+def _prefix(request: Request) -> str:
+    return "argsort" if request.want == "positions" else "sort"
