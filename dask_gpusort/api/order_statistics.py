@@ -15,7 +15,8 @@ from ..arguments import (
     refuse_with_groups,
 )
 from ..array_arguments import checked_array
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.select.groups import Labels, build_grouped
 from ..graph.select.statistics import build_statistic, build_weighted
 from ..plan.groups import GROUP_STRATEGIES

@@ -11,7 +11,8 @@ from ..arguments import axis_or_none, check_choice, checked_axes, checked_groupi
 from ..array_arguments import checked_array, checked_sides
 from ..chunk.reducers import count_distinct, most_common
 from ..chunk.tie_groups import NAN_POLICIES
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.select.groups import Labels, build_grouped
 from ..graph.sets.distinct import (
     Unique,

@@ -16,7 +16,8 @@ from ..arguments import (
     resolved_chunks,
 )
 from ..array_arguments import checked_array, checked_lexsort_keys, checked_sort_keys, checked_sorted_arrays
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 
 
