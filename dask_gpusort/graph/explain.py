@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from dask.base import is_dask_collection
 from tlz import merge
 
-from ..plan.terms import Facts, Scope, remedy
+from ..plan.terms import Projection, Scope, remedy
 from .explanation import Explanation
 from .runtime import Runtime
 
@@ -57,7 +57,7 @@ def _known(size: float) -> int | None:
     return int(size) if math.isfinite(size) else None
 
 
-Describe: TypeAlias = Callable[[Made], Facts]
+Describe: TypeAlias = Callable[[Made], Projection]
 #: A plan, how it is told, and who will run it.
 Noted: TypeAlias = list[tuple[Any, Describe, Runtime | None]]
 
@@ -96,13 +96,13 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
         found=found if isinstance(found, tuple) else (found,),
         steps=[plan for plan, *_ in noted[first + 1 :]],
     )
-    *before, facts = (describe(made) for _, describe, _ in noted[: first + 1])
+    *before, projected = (describe(made) for _, describe, _ in noted[: first + 1])
     runtime = noted[first][2] or Runtime.of(made.inputs[0])
-    peak, (whose, limit) = _known(facts.peak), _memory_of(runtime, facts.scope)
-    fits = None if peak is None or limit is None else peak <= limit and not facts.over
+    peak, (whose, limit) = _known(projected.peak), _memory_of(runtime, projected.scope)
+    fits = None if peak is None or limit is None else peak <= limit and not projected.over
     given, result = (sum(one.size * one.dtype.itemsize for one in arrays) for arrays in (made.inputs, made.found))
-    stages = ("source", given), *facts.stages, ("result", result)
-    notes = [text for one in (*before, facts) for text in one.notes]
+    stages = ("source", given), *projected.stages, ("result", result)
+    notes = [text for one in (*before, projected) for text in one.notes]
     if runtime.client is None:
         who = "the GPU of this process" if runtime.workers.devices else ALONE[runtime.kind]
         notes.insert(0, f"built without a Client: for {who}")
@@ -112,19 +112,19 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
         devices = runtime.workers.threads if runtime.workers.devices else 0
         notes.append(f"over the memory: use {remedy(devices)}")
     return Explanation(
-        fits=fits if facts.whole or fits is False else None,
+        fits=fits if projected.whole or fits is False else None,
         peak=peak,
         limit=limit,
         whose=whose,
-        reads=facts.reads,
+        reads=projected.reads,
         # Dask's rechunk by P2P writes files, too.
-        disk=facts.exchange == "runs" or any(map(_is_p2p, made.found)),
+        disk=projected.exchange == "runs" or any(map(_is_p2p, made.found)),
         tasks=made.tasks,
         chunks=(made.given_chunks, made.found_chunks),
-        exchange=facts.exchange,
+        exchange=projected.exchange,
         stages=tuple((name, _known(size)) for name, size in stages),
         notes=tuple(notes),
-        detail="\n".join(filter(None, (one.text for one in (*before, facts)))),
+        detail="\n".join(filter(None, (one.text for one in (*before, projected)))),
         full=detail,
     )
 

@@ -9,7 +9,7 @@ from .memory import LANE_COPIES
 from .plan import Plan
 from .select import Lanes, choose_strategy, most_lanes_bytes
 from .sets import describe_sort
-from .terms import Facts, Workers, format_chunks, format_number, format_size, format_tasks
+from .terms import Projection, Workers, format_chunks, format_number, format_size, format_tasks
 
 #: As of order statistics; "sort" sorts each lane by its groups.
 GroupStrategy = Literal["blocks", "rechunk", "sort"]
@@ -61,7 +61,7 @@ def make_group_plan(
     return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most_lanes_bytes(lanes, workers))
 
 
-def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> Facts:
+def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> Projection:
     """What the plan decides and takes."""
     lanes = plan.lanes
     by = "parts of whole groups" if plan.whole_groups else "their groups and keys"
@@ -83,4 +83,4 @@ def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None)
     }
     peak = plan.projected_bytes if sort is None else sort.projected_bytes
     exchange = sort.exchange if sort is not None else None if plan.strategy == "blocks" else plan.strategy
-    return Facts(decisions, peak, "all" if sort is None else "thread", exchange, ((plan.strategy, lanes.bytes),))
+    return Projection(decisions, peak, "all" if sort is None else "thread", exchange, ((plan.strategy, lanes.bytes),))

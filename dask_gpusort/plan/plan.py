@@ -10,7 +10,7 @@ from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
 from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
-from .terms import BY_TASKS, ONE_ROUND, Exchange, Facts, Path, Runs, Scope, Size, format_count, format_size, remedy
+from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Projection, Runs, Scope, Size, format_count, format_size, remedy
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
@@ -234,7 +234,7 @@ def sizes_of_runs(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
     return tuple(sum(sizes[chunk] for chunk in run) for run in runs)
 
 
-def describe(plan: Plan) -> Facts:
+def describe(plan: Plan) -> Projection:
     """What the plan decides and takes."""
     order = plan.order
     path = (
@@ -285,7 +285,7 @@ def describe(plan: Plan) -> Facts:
     scope: Scope = "process" if plan.exchange in ("join", "gang") else "thread"
     over = plan.turns is not None and not plan.turns.fits
     notes = (f"exchange {plan.exchange} in place of {plan.instead_of}",) if plan.instead_of else ()
-    return Facts(
+    return Projection(
         rows, plan.projected_bytes, scope, plan.exchange, (("sort chunks", moved), *counted), over=over, notes=notes
     )
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from .division import count_groups
 from .terms import (
-    Facts,
+    Projection,
     Runs,
     Scope,
     Size,
@@ -165,7 +165,7 @@ class PositionsPlan:
         return array.bytes / (array.blocks * array.chunks)
 
 
-def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> Facts:
+def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> Projection:
     """What the plan decides and takes; `chunks` counts those of the result."""
     array, exchange = plan.array, plan.exchange
     fits = format_size(array.limit)
@@ -204,4 +204,4 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> Facts:
     scope: Scope = "process" if plan.strategy in ("gather", "gang") else "thread"
     moved = None if plan.strategy in ("blocks", "slices") else plan.strategy
     stages = (("read at positions", array.bytes),)
-    return Facts(decisions, plan.projected_bytes, scope, by_groups or moved, stages)
+    return Projection(decisions, plan.projected_bytes, scope, by_groups or moved, stages)

@@ -12,7 +12,7 @@ from typing import Literal
 from ..table.selection import best_samples, inside_share
 from .division import fits_members, gang_bundles
 from .memory import LANE_COPIES, SMALL_BYTES
-from .terms import Facts, InputChunks, Runs, Workers, format_chunks, format_number, format_size
+from .terms import InputChunks, Projection, Runs, Workers, format_chunks, format_number, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join", "gang"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]
@@ -196,7 +196,7 @@ def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, as
     return gang_bundles(given, workers) if asked == "gang" or fits_members(given, workers, plan.moved_bytes) else ()
 
 
-def describe_selection(plan: SelectPlan) -> Facts:
+def describe_selection(plan: SelectPlan) -> Projection:
     """What the plan decides and takes."""
     lanes, rounds = plan.lanes, len(plan.keys_per_stratum)
     strategies = {
@@ -221,4 +221,4 @@ def describe_selection(plan: SelectPlan) -> Facts:
         rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
     exchange = None if plan.strategy == "blocks" else plan.strategy
     stages = ((plan.strategy, plan.moved_bytes if plan.strategy in BY_SAMPLES else lanes.bytes),)
-    return Facts(rows, plan.projected_bytes, "all", exchange, stages, reads=1 if plan.held else plan.passes)
+    return Projection(rows, plan.projected_bytes, "all", exchange, stages, reads=1 if plan.held else plan.passes)

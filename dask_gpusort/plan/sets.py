@@ -17,8 +17,8 @@ from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
 from .plan import Plan
 from .select import LANES_BYTES, Lanes
 from .terms import (
-    Facts,
     InputChunks,
+    Projection,
     Runs,
     Scope,
     Size,
@@ -125,7 +125,7 @@ def make_distinct_plan(
     return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, a_key, sources)
 
 
-def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> Facts:
+def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> Projection:
     """What the plan decides and takes; `chunks` counts those of the array that the user gave."""
     strategies = {
         "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
@@ -142,10 +142,10 @@ def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | 
         "peak": describe_peak(plan),
         "unknown": "how many keys are distinct, and the sizes of the chunks of distinct keys",
     }
-    return distinct_facts(decisions, plan, sort)
+    return project_distinct(decisions, plan, sort)
 
 
-def distinct_facts(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | None) -> Facts:
+def project_distinct(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | None) -> Projection:
     """What finding distinct keys takes, with some decisions."""
     strategy = plan.strategy
     scope: Scope = "thread" if strategy in ("blocks", "sort") else "process"
@@ -153,7 +153,7 @@ def distinct_facts(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | N
     stages = ("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)
     sorts = strategy == "sort"
     notes = ("unknown: how many elements are distinct, and so the bytes of their sort",) * sorts
-    return Facts(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
+    return Projection(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
 
 
 def describe_gang(plan: DistinctPlan | None) -> str:
@@ -233,7 +233,7 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
 
 def describe_rank(
     plan: RankPlan, tasks: int, chunks: int, distinct: DistinctPlan | None = None, sort: Plan | None = None
-) -> Facts:
+) -> Projection:
     """What the plan decides and takes; "global" has plans of the distinct keys of a lane, and of their sort."""
     lanes = plan.lanes
     fits = f"one of {format_size(lanes.limit)}"
@@ -262,7 +262,7 @@ def describe_rank(
         "unknown": "how many keys are distinct, and so the bytes of their sort" if plan.strategy == "global" else "",
     }
     if distinct is not None:
-        return distinct_facts(decisions, distinct, sort)
+        return project_distinct(decisions, distinct, sort)
     scope: Scope = "process" if plan.strategy == "join" else "thread"
     exchange = None if plan.strategy == "blocks" else plan.strategy
-    return Facts(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))
+    return Projection(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))

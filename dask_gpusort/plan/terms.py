@@ -63,7 +63,7 @@ def chunks_of_workers(given: InputChunks) -> list[list[int]]:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Projection:
     """Say what a plan, or a step before it, decides and takes; bytes are nan where they are unknown."""
 
     rows: Mapping[str, str]  # decisions, by name; empty ones are left out

@@ -29,7 +29,7 @@ from ...chunk import complete, ops_for
 from ...cost import describe_rows
 from ...order import Order
 from ...plan import Plan
-from ...plan.terms import Facts
+from ...plan.terms import Projection
 from ..explain import Made, note
 from ..input_checks import checked_chunk, checked_lanes
 from ..inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
@@ -84,7 +84,7 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     others = (size for dim, size in enumerate(template.shape) if dim != axis)
     count = math.prod(others if strategy == "global" else template.numblocks)
 
-    def describe(made: Made) -> Facts:
+    def describe(made: Made) -> Projection:
         if strategy == "join" and template.ndim == 1:  # which needs no plan
             return describe_rows("global", None, plan_for(request, keys, values, chunks[0]))
         sized = template.size and not math.isnan(template.size)
