@@ -85,14 +85,14 @@ def describe(plan: Plan) -> Projection:
 
 
 def describe_rows(
-    strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto", peak: float = math.nan
+    strategy: str, count: int, plan: Plan | None = None, method: str = "auto", peak: float = math.nan
 ) -> Projection:
     """Describe how the rows along an axis are sorted, by a strategy of `row_strategy`.
 
-    `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
-    array, and `plan` is of one row. Other strategies have a `peak`.
+    `count` is that of chunks for "join" and "whole", of rows for "global", whose `plan` is of one row. Other strategies
+    have a `peak`.
     """
-    chunks = format_chunks(count or 0)
+    chunks = format_chunks(count)
     whole = {
         "join": f"in {chunks} of one memory: one task concatenates the chunks and sorts all rows",
         "whole": f"each whole in a chunk: {chunks} sorted where they are",
@@ -102,7 +102,5 @@ def describe_rows(
         decisions = {"rows": whole[strategy], "path": WHOLE_ROWS * (method != "auto")}
         exchange = None if strategy == "whole" else strategy
         return Projection(decisions, peak, "process" if strategy == "join" else "thread", exchange)
-    if count is None:
-        return describe(plan)
     projected = describe(plan)
     return replace(projected, rows={"rows": f"{count:,} too long for a chunk, one global sort each:", **projected.rows})

@@ -189,8 +189,8 @@ def explain_take(
     Returns
     -------
     Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has lanes, indices, strategy, what moves
-        between workers, number of tasks, and projected peak bytes, a line each.
+        What the call will do, printed in a few lines; its attribute `detail` has lanes, indices, strategy, and what
+        moves between workers, a line each.
 
     Examples
     --------

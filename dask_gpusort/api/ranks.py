@@ -110,8 +110,8 @@ def explain_rank(
     Returns
     -------
     Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has lanes, strategy, what moves between
-        chunks, number of tasks, projected peak bytes, and what is unknown before the computation, a line each.
+        What the call will do, printed in a few lines; its attribute `detail` has lanes, strategy, and what moves
+        between chunks, a line each.
 
     Examples
     --------

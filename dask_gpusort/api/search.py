@@ -81,8 +81,7 @@ def explain_searchsorted(
     -------
     Explanation
         What the call will do, printed in a few lines; its attribute `detail` has bytes and chunks of the keys `a` and
-        of the needles `v`, strategy, what moves between workers, number of tasks, and projected peak bytes, a line
-        each.
+        of the needles `v`, strategy, and what moves between workers, a line each.
 
     Examples
     --------

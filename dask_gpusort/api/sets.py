@@ -130,8 +130,7 @@ def explain_unique(
     -------
     Explanation
         What the call will do, printed in a few lines; its attribute `detail` has keys, strategy, the sort of the
-        distinct keys, what moves between chunks, number of tasks, projected peak bytes, and what is unknown before the
-        computation, a line each. With an axis, a key is a subarray.
+        distinct keys, and what moves between chunks, a line each. With an axis, a key is a subarray.
 
     Examples
     --------

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from dask.base import is_dask_collection
@@ -24,40 +22,13 @@ ALONE = {
 }
 
 
-@dataclass(frozen=True)
-class Made:
-    """Hold what a builder makes."""
-
-    inputs: Sequence[Any]  # Dask arrays
-    found: Sequence[Any]  # the arrays that are made from them
-    steps: Sequence[Any]  # plans of the sorts and the like that are part of it
-
-    @cached_property
-    def tasks(self) -> int:
-        """Tasks of the arrays without those of their inputs, before Dask optimizes the graph."""
-        return count_tasks(self.found, self.inputs)
-
-    @property
-    def given_chunks(self) -> int:
-        """Chunks of the first input."""
-        return math.prod(self.inputs[0].numblocks)
-
-    @property
-    def found_chunks(self) -> int:
-        """Chunks of the first array that is made."""
-        return math.prod(self.found[0].numblocks)
-
-    def step(self, kind: type) -> Any:
-        """The first plan of a kind, None if there is none."""
-        return next((plan for plan in self.steps if isinstance(plan, kind)), None)
-
-
 def _known(size: float) -> int | None:
     """Bytes as users read them: None for nan, or for no limit."""
     return int(size) if math.isfinite(size) else None
 
 
-Describe: TypeAlias = Callable[[Made], Projection]
+#: Tells a plan; it is given what finds the first plan of a kind among those of the steps.
+Describe: TypeAlias = Callable[[Callable[[type], Any]], Projection]
 #: A plan, how it is told, and who will run it.
 Noted: TypeAlias = list[tuple[Any, Describe, Runtime | None]]
 
@@ -66,7 +37,7 @@ _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
 
 
 def note(plan: Any, describe: Describe, runtime: Runtime | None = None) -> None:
-    """Note a plan, how it is told, and who will run it; what is said of the input has no plan, and none of these."""
+    """Note a plan, how it is told, and who runs it if not who computes the input; what is said of that has no plan."""
     if (noted := _noted.get()) is not None:
         noted.append((plan, describe, runtime))
 
@@ -91,22 +62,23 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
     """Call a builder, and tell the first plan that it makes, behind what is said of its input."""
     found, noted = _built(build, *arguments, **options)
     first = next(number for number, (plan, *_) in enumerate(noted) if plan is not None)
-    made = Made(
-        inputs=[one for one in arguments if is_dask_collection(one)],
-        found=found if isinstance(found, tuple) else (found,),
-        steps=[plan for plan, *_ in noted[first + 1 :]],
-    )
-    *before, projected = (describe(made) for _, describe, _ in noted[: first + 1])
-    runtime = noted[first][2] or Runtime.of(made.inputs[0])
+    inputs = [one for one in arguments if is_dask_collection(one)]
+    arrays = found if isinstance(found, tuple) else (found,)
+
+    def step(kind: type) -> Any:
+        return next((plan for plan, *_ in noted[first + 1 :] if isinstance(plan, kind)), None)
+
+    *before, projected = (describe(step) for _, describe, _ in noted[: first + 1])
+    runtime = noted[first][2] or Runtime.of(inputs[0])
     peak, (whose, limit) = _known(projected.peak), _memory_of(runtime, projected.scope)
     fits = None if peak is None or limit is None else peak <= limit and not projected.over
-    given, result = (sum(one.size * one.dtype.itemsize for one in arrays) for arrays in (made.inputs, made.found))
+    given, result = (sum(one.size * one.dtype.itemsize for one in each) for each in (inputs, arrays))
     stages = ("source", given), *projected.stages, ("result", result)
     notes = [text for one in (*before, projected) for text in one.notes]
     if runtime.client is None:
         who = "the GPU of this process" if runtime.workers.devices else ALONE[runtime.kind]
         notes.insert(0, f"built without a Client: for {who}")
-    if any(math.isnan(array.size) for array in made.inputs):
+    if any(math.isnan(array.size) for array in inputs):
         notes.append("sizes of chunks are unknown: call compute_chunk_sizes() first")
     if fits is False:
         devices = runtime.workers.threads if runtime.workers.devices else 0
@@ -118,9 +90,9 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
         whose=whose,
         reads=projected.reads,
         # Dask's rechunk by P2P writes files, too.
-        disk=projected.exchange == "runs" or any(map(_is_p2p, made.found)),
-        tasks=made.tasks,
-        chunks=(made.given_chunks, made.found_chunks),
+        disk=projected.exchange == "runs" or any(map(_is_p2p, arrays)),
+        tasks=count_tasks(arrays, inputs),
+        chunks=(math.prod(inputs[0].numblocks), math.prod(arrays[0].numblocks)),
         exchange=projected.exchange,
         stages=tuple((name, _known(size)) for name, size in stages),
         notes=tuple(notes),
@@ -132,16 +104,16 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
 def _memory_of(runtime: Runtime, scope: Scope) -> tuple[str, int | None]:
     """Whose memory it is, and its bytes; None if unknown."""
     workers = runtime.workers
-    threads, processes = workers.threads, max(workers.processes, 1)
+    threads = workers.threads
     own = workers.memory or (runtime.memory or math.nan) / threads
     if workers.devices:
-        together = scope == "all" and threads > 1
-        whose = "all GPUs together" if together else "the GPU" if threads == 1 else "each GPU"
-        return whose, _known(own * (threads if together else 1))
+        several = "all GPUs together" if scope == "all" else "each GPU"
+        return "the GPU" if threads == 1 else several, _known(own * (threads if scope == "all" else 1))
+    if runtime.one_process and scope != "thread":
+        return "this process", _known(own * threads)
     names = {"thread": "each thread", "process": "each worker", "all": "all workers together"}
-    share = {"thread": 1, "process": threads / processes, "all": threads}[scope]
-    alone = runtime.one_process and scope != "thread"
-    return "this process" if alone else names[scope], _known(own * share)
+    share = {"thread": 1, "process": threads / max(workers.processes, 1), "all": threads}
+    return names[scope], _known(own * share[scope])
 
 
 def _is_p2p(array: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from ..plan.terms import format_lines, format_size, format_tasks
+from ..plan.terms import format_lines, format_size
 
 #: How often the source is read, in words.
 TIMES = {0: "not at all", 1: "once", 2: "twice"}
@@ -21,7 +21,7 @@ class Explanation:
         Whether the projected peak is within the limit; None if either is unknown.
     peak : int or None
         Projected peak, in bytes, of the step that takes most; None if unknown. Arrays that are in memory already, and
-        what Dask keeps of other tasks, are not counted.
+        what Dask keeps of other tasks, are not counted, nor are indices and results of reads at positions.
     limit : int or None
         Bytes of the memory that the peak is compared with (see `whose`); None if unknown.
     whose : str
@@ -43,7 +43,7 @@ class Explanation:
     notes : tuple of str
         What to know or to change: a missing Client, an exchange in place of another one, unknown sizes, a remedy.
     detail : str
-        All decisions, a line each.
+        Further decisions, a line each.
     full : bool
         Whether the printed text ends with `detail`.
 
@@ -72,14 +72,13 @@ class Explanation:
     @property
     def _lines(self) -> dict[str, str]:
         fitting = {True: "fits: ", False: "does not fit: ", None: ""}[self.fits]
-        peak, limit = ("unknown" if size is None else format_size(size) for size in (self.peak, self.limit))
         given, made = self.chunks
         lines = {
-            "memory": f"{fitting}peak {peak} for {self.whose}, of {limit}",
+            "memory": f"{fitting}peak {_bytes(self.peak)} for {self.whose}, of {_bytes(self.limit)}",
             "disk": "used for sorted chunks that memory does not hold" if self.disk else "not used",
             "reads": f"the source {TIMES.get(self.reads, f'{self.reads} times')}",
             "chunks": f"{given:,} in, {made:,} out",
-            "tasks": format_tasks(self.tasks, given),
+            "tasks": f"{self.tasks:,}, {self.tasks / max(given, 1):.3g} a chunk",
             "exchange": self.exchange or "none: elements stay in their chunks",
         }
         return {**lines, **{"note" + " " * number: text for number, text in enumerate(self.notes)}}
@@ -92,23 +91,14 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The same as a table, with a bar for the bytes of each stage."""
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{name.strip()}</th><td style='text-align:left'>{escape(text)}</td></tr>"
-            for name, text in self._lines.items()
-        )
         most = max((size or 0 for _, size in self.stages), default=0) or 1
-        bars = "".join(
-            f"<text x='0' y='{22 * row + 15}'>{escape(name)}</text>"
-            f"<rect x='130' y='{22 * row + 3}' width='{max(260 * (size or 0) / most, 1):.0f}' height='15'"
-            " fill-opacity='0.35'/>"
-            f"<text x='400' y='{22 * row + 15}'>{'unknown' if size is None else format_size(size)}</text>"
-            for row, (name, size) in enumerate(self.stages)
-        )
-        height = 22 * len(self.stages)
-        # The colour is that of the text around it, light or dark.
-        picture = (
-            f"<svg role='img' aria-label='bytes of each stage' viewBox='0 0 520 {height}' width='520' height='{height}'"
-            f" style='max-width:100%' fill='currentColor' font-size='12'>{bars}</svg>"
-        )
+        lines = [(name.strip(), escape(text)) for name, text in self._lines.items()]
+        bars = [(name, f"<meter value={size or 0} max={most}></meter> {_bytes(size)}") for name, size in self.stages]
+        left = "style='text-align:left'"
+        rows = "".join(f"<tr><th {left}>{name}</th><td {left}>{text}</td></tr>" for name, text in lines + bars)
         detail = f"<details{' open' * self.full}><summary>Details</summary><pre>{escape(self.detail)}</pre></details>"
-        return f"<table style='color:inherit'>{rows}</table>{picture}{detail}"
+        return f"<table>{rows}</table>{detail}"
+
+
+def _bytes(size: int | None) -> str:
+    return "unknown" if size is None else format_size(size)

@@ -67,6 +67,12 @@ class Lanes:
         """Bytes of all keys."""
         return self.count * self.keys * self.itemsize
 
+    @property
+    def text(self) -> str:
+        """Numbers of lanes, keys and chunks, on one line."""
+        number, keys = map(format_number, (self.count, self.keys))
+        return f"{number} of {keys} keys, each in {format_chunks(self.chunks)}"
+
 
 @dataclass(frozen=True)
 class SelectPlan:
@@ -209,15 +215,12 @@ def describe_selection(plan: SelectPlan) -> Projection:
         + ("random samples give brackets" if plan.searches else "a row kernel on them"),
     }
     rows = {
-        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
-        f"each in {format_chunks(lanes.chunks)}",
+        "lanes": lanes.text,
         "strategy": strategies[plan.strategy],
-        "passes": f"{plan.passes} over {format_size(lanes.bytes)}",
-        "peak": format_size(plan.projected_bytes),
     }
     if plan.strategy in BY_SAMPLES:
         held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
-        rows["passes"] += f"; the source is {held}"
+        rows["passes"] = f"{plan.passes} over {format_size(lanes.bytes)}; the source is {held}"
         rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
     exchange = None if plan.strategy == "blocks" else plan.strategy
     stages = ((plan.strategy, plan.moved_bytes if plan.strategy in BY_SAMPLES else lanes.bytes),)
