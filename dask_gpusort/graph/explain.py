@@ -77,7 +77,7 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
     notes = [text for one in (*before, projected) for text in one.notes]
     if runtime.client is None:
         who = "the GPU of this process" if runtime.workers.devices else ALONE[runtime.kind]
-        notes.insert(0, f"built without a Client: for {who}")
+        notes.insert(0, f"for {who}, without a Client")
     if any(math.isnan(array.size) for array in inputs):
         notes.append("sizes of chunks are unknown: call compute_chunk_sizes() first")
     if fits is False:

@@ -41,7 +41,7 @@ class Explanation:
     stages : tuple of (str, int or None)
         Steps from the source to the result, and the bytes that each takes in.
     notes : tuple of str
-        What to know or to change: a missing Client, an exchange in place of another one, unknown sizes, a remedy.
+        What to know or to change: no Client, an exchange in place of another one, unknown sizes, a remedy.
     detail : str
         Further decisions, a line each.
     full : bool

@@ -108,7 +108,7 @@ def test_what_is_said_happens(case):
     assert source.reads == said.reads * CHUNKS
     assert said.exchange == CASES[case][-1]
     assert not said.disk
-    assert said.notes[0] == "built without a Client: for the threads of this process"
+    assert said.notes[0] == "for the threads of this process, without a Client"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -140,7 +140,7 @@ def test_printed_text():
         "chunks    20 in, 20 out",
         "tasks     94, 4.7 a chunk",
         "exchange  gather",
-        "note      built without a Client: for the threads of this process",
+        "note      for the threads of this process, without a Client",
     ]
     assert str(full) == f"{said}\n\n{said.detail}"
     assert said.peak / 2**20 == pytest.approx(23.71, abs=0.005)
@@ -184,7 +184,7 @@ def test_an_array_that_is_flattened_is_noted():
 def test_the_scheduler_is_noted(scheduler, who):
     with dask.config.set(scheduler=scheduler):
         said = dask_gpusort.explain(da.zeros(100, chunks=10))
-    assert said.notes == (f"built without a Client: for {who}",)
+    assert said.notes == (f"for {who}, without a Client",)
     assert (said.limit is None) == (scheduler == "processes")
 
 
@@ -202,7 +202,7 @@ def test_gpus(monkeypatch, number):
         said = dask_gpusort.explain(da.zeros(n, chunks=-(-n // 64)))
         assert (said.exchange, said.fits, said.whose, said.limit) == ("device", fits, whose, 1 << 30)
         assert any(use in note for note in said.notes) == (not fits)
-        assert said.notes[0] == "built without a Client: for the GPU of this process"
+        assert said.notes[0] == "for the GPU of this process, without a Client"
     said = dask_gpusort.explain_quantile(da.zeros(1 << 20, chunks=1 << 16))
     assert (said.whose, said.limit) == (("the GPU", 1 << 30) if number == 1 else ("all GPUs together", 2 << 30))
 
