@@ -5,10 +5,11 @@ from importlib.metadata import PackageNotFoundError, version
 from . import api
 from .api import *
 from .gpu_cluster import cluster, warm_up
+from .graph.explanation import Explanation
 from .register import register, register_as_set, registered, unregister
 from .versions import show_versions
 
-__all__ = ["cluster", "register", "registered", "show_versions", "unregister", "warm_up"]
+__all__ = ["Explanation", "cluster", "register", "registered", "show_versions", "unregister", "warm_up"]
 __all__ += api.__all__
 
 try:

@@ -23,7 +23,7 @@ from dask.utils import format_bytes
 from . import plan as plans
 from .plan import Exchange, Plan
 from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
-from .plan.terms import Facts, format_chunks, format_count
+from .plan.terms import Projection, format_chunks, format_count
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.
@@ -74,25 +74,25 @@ def _counted_bytes(plan: Plan) -> float:
     return plan.rounds * entry * (len(plan.runs) * (plan.samples + ends) + summed)
 
 
-def describe(plan: Plan) -> Facts:
+def describe(plan: Plan) -> Projection:
     """What the plan decides and takes, with its cost."""
     cost = cost_of(plan)
     moved = "an unknown number of bytes" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
     counted = format_bytes(int(cost.counted_bytes))
     messages = f"{'at most ' if plan.exchange == 'runs' else ''}{format_count(cost.messages, 'message')}"
-    facts = plans.describe(plan)
-    return replace(facts, rows={**facts.rows, "cost": f"{moved} read and written, {messages}, {counted} counted"})
+    projected, text = plans.describe(plan), f"{moved} read and written, {messages}, {counted} counted"
+    return replace(projected, rows={**projected.rows, "cost": text})
 
 
 def describe_rows(
-    strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto", peak: float = math.nan
-) -> Facts:
+    strategy: str, count: int, plan: Plan | None = None, method: str = "auto", peak: float = math.nan
+) -> Projection:
     """Describe how the rows along an axis are sorted, by a strategy of `row_strategy`.
 
-    `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
-    array, and `plan` is of one row. Other strategies have a `peak`.
+    `count` is that of chunks for "join" and "whole", of rows for "global", whose `plan` is of one row. Other strategies
+    have a `peak`.
     """
-    chunks = format_chunks(count or 0)
+    chunks = format_chunks(count)
     whole = {
         "join": f"in {chunks} of one memory: one task concatenates the chunks and sorts all rows",
         "whole": f"each whole in a chunk: {chunks} sorted where they are",
@@ -101,8 +101,6 @@ def describe_rows(
     if plan is None or strategy in whole:
         decisions = {"rows": whole[strategy], "path": WHOLE_ROWS * (method != "auto")}
         exchange = None if strategy == "whole" else strategy
-        return Facts(decisions, peak, "process" if strategy == "join" else "thread", exchange)
-    if count is None:
-        return describe(plan)
-    facts = describe(plan)
-    return replace(facts, rows={"rows": f"{count:,} too long for a chunk, one global sort each:", **facts.rows})
+        return Projection(decisions, peak, "process" if strategy == "join" else "thread", exchange)
+    projected = describe(plan)
+    return replace(projected, rows={"rows": f"{count:,} too long for a chunk, one global sort each:", **projected.rows})

@@ -60,11 +60,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "api/test_explanation.py": {
         "explain: a source that is read again": ("reads=1 if plan.held else plan.passes", "reads=1"),
         "explain: the memory of a thread": ("(runtime.memory or math.nan) / threads", "(runtime.memory or math.nan)"),
-        "explain: a peak over the limit": ("peak <= limit and not facts.over", "peak <= limit"),
-        "explain: files": ('disk=facts.exchange == "runs" or', "disk="),
+        "explain: a peak over the limit": ("peak <= limit and not projected.over", "peak <= limit"),
+        "explain: files": ('disk=projected.exchange == "runs" or', "disk="),
         "explain: files of a rechunk": ('any("p2p" in name', 'any("p2p " in name'),
         "explain: tasks of the input": ("len(made.keys() - given.keys())", "len(made)"),
-        "explain: a step whose peak is unknown": ("fits if facts.whole or fits is False else None", "fits"),
+        "explain: a step whose peak is unknown": ("fits if projected.whole or fits is False else None", "fits"),
     },
     "graph/test_task_exchange.py": {
         "bounds: a bound too narrow in front": ("right[low - 1], 0)", "right[low - 1] + 1, 0)"),

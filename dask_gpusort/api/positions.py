@@ -6,7 +6,8 @@ from typing import Any
 
 from ..arguments import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
 from ..array_arguments import check_known_axis, checked_array, known_size
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.inputs import shaped_as
 from ..graph.positions.shuffle import build_permutation, build_shuffle
 from ..graph.positions.take_and_put import build_put_along, build_take, build_take_along, take_known
@@ -188,8 +189,8 @@ def explain_take(
     Returns
     -------
     Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has lanes, indices, strategy, what moves
-        between workers, number of tasks, and projected peak bytes, a line each.
+        What the call will do, printed in a few lines; its attribute `detail` has lanes, indices, strategy, and what
+        moves between workers, a line each.
 
     Examples
     --------

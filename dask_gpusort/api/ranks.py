@@ -6,7 +6,8 @@ from typing import Any
 
 from ..arguments import axis_or_none, checked_grouping, checked_ranking
 from ..array_arguments import checked_array
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.select.groups import Labels
 from ..graph.sets.ranks import build_grouped_rank, build_rank
 
@@ -109,8 +110,8 @@ def explain_rank(
     Returns
     -------
     Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has lanes, strategy, what moves between
-        chunks, number of tasks, projected peak bytes, and what is unknown before the computation, a line each.
+        What the call will do, printed in a few lines; its attribute `detail` has lanes, strategy, and what moves
+        between chunks, a line each.
 
     Examples
     --------

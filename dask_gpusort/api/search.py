@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from ..arguments import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
 from ..array_arguments import checked_sides
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.search.searches import build_interp, build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
@@ -80,8 +81,7 @@ def explain_searchsorted(
     -------
     Explanation
         What the call will do, printed in a few lines; its attribute `detail` has bytes and chunks of the keys `a` and
-        of the needles `v`, strategy, what moves between workers, number of tasks, and projected peak bytes, a line
-        each.
+        of the needles `v`, strategy, and what moves between workers, a line each.
 
     Examples
     --------

@@ -11,7 +11,8 @@ from ..arguments import axis_or_none, check_choice, checked_axes, checked_groupi
 from ..array_arguments import checked_array, checked_sides
 from ..chunk.reducers import count_distinct, most_common
 from ..chunk.tie_groups import NAN_POLICIES
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.select.groups import Labels, build_grouped
 from ..graph.sets.distinct import (
     Unique,
@@ -129,8 +130,7 @@ def explain_unique(
     -------
     Explanation
         What the call will do, printed in a few lines; its attribute `detail` has keys, strategy, the sort of the
-        distinct keys, what moves between chunks, number of tasks, projected peak bytes, and what is unknown before the
-        computation, a line each. With an axis, a key is a subarray.
+        distinct keys, and what moves between chunks, a line each. With an axis, a key is a subarray.
 
     Examples
     --------

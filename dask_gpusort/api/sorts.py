@@ -16,7 +16,8 @@ from ..arguments import (
     resolved_chunks,
 )
 from ..array_arguments import checked_array, checked_lexsort_keys, checked_sort_keys, checked_sorted_arrays
-from ..graph.explain import Explanation, explained
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
 from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 
 
@@ -273,8 +274,8 @@ def explain(
     Returns
     -------
     Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has path, rounds, groups, exchange, number
-        of tasks, projected peak bytes and cost, a line each.
+        What the call will do, printed in a few lines; its attribute `detail` has path, rounds, groups, exchange and
+        cost, a line each.
 
     Examples
     --------
@@ -287,8 +288,6 @@ def explain(
     rounds    1 + 1 of counting, ... keys a run in each
     ...
     exchange  gather
-    tasks     ...
-    peak      ... for each thread of a worker
     cost      ... read and written, 0 messages, ... counted
     """
     compared = {"kind": kind, "order": order, "stable": stable, "descending": descending, "key": key, "less": less}

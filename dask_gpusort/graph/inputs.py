@@ -12,7 +12,7 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from ..chunk import library_of
-from ..plan.terms import Facts, format_chunks, format_size
+from ..plan.terms import Projection, format_chunks, format_size
 from ._dask import normalize_chunks
 from .input_checks import checked_chunk, declared_chunk
 
@@ -194,16 +194,16 @@ def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
     return (*((1,) * size for size in array.shape[:divided]), tuple(np.diff(ends).tolist()), *behind), divided
 
 
-def describe_flat(array: Any, axis: int | None, _: Any = None) -> Facts:
+def describe_flat(array: Any, axis: int | None, _: Any = None) -> Projection:
     """How an array of several dimensions is flattened; empty if it is not."""
     if axis is not None or array.ndim < 2 or array.size == 0:
-        return Facts({})
+        return Projection({})
     flat = flatten(array, None)[0]
     chunks = format_chunks(math.prod(array.numblocks))
     if _chunks_in_c_order(array)[0] == array.chunks:
-        return Facts({"flat": f"{chunks}, in C order as they are"})
+        return Projection({"flat": f"{chunks}, in C order as they are"})
     how = f"{chunks} rechunked to {flat.numblocks[0]:,} in C order, of at most {format_size(largest_chunk(flat))}"
-    return Facts({"flat": how}, notes=(f"flattened first, which the peak does not count: {how}",))
+    return Projection({"flat": how}, notes=(f"flattened first, which the peak does not count: {how}",))
 
 
 def _merge_axes(block: Any, before: int) -> Any:

@@ -24,7 +24,7 @@ from dask.tokenize import tokenize
 
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
-from ..plan.terms import Facts, format_size
+from ..plan.terms import Projection, format_size
 from .input_checks import checked_chunk
 from .inputs import blockwise
 from .runtime import Runtime, chunk_library
@@ -105,15 +105,15 @@ class Staging:
         meta = np.empty((0,) * array.ndim, dtype)
         return array.map_blocks(copy_to_host, dtype, self._shift(dtype), dtype=dtype, meta=meta)
 
-    def describe(self, array: Any, _: Any = None) -> Facts:
+    def describe(self, array: Any, _: Any = None) -> Projection:
         """The staging of an input; empty if it is not staged."""
         if self.device is None or not _is_staged(array):
-            return Facts({})
+            return Projection({})
         how = "NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory"
         if self.shortage is not None:
             why, memory = map(format_size, (self.shortage.needed, self.shortage.memory))
             how = f"chunks and groups to the GPU, some at a time: together they take {why}, it has {memory}"
-        return Facts({"staging": how}, notes=(how,))
+        return Projection({"staging": how}, notes=(how,))
 
 
 @contextmanager

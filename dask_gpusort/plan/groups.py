@@ -9,7 +9,7 @@ from .memory import LANE_COPIES
 from .plan import Plan
 from .select import Lanes, choose_strategy, most_lanes_bytes
 from .sets import describe_sort
-from .terms import Facts, Workers, format_chunks, format_number, format_size, format_tasks
+from .terms import Projection, Workers, format_number
 
 #: As of order statistics; "sort" sorts each lane by its groups.
 GroupStrategy = Literal["blocks", "rechunk", "sort"]
@@ -61,7 +61,7 @@ def make_group_plan(
     return GroupPlan(strategy, lanes, groups, window, whole, workers.threads, most_lanes_bytes(lanes, workers))
 
 
-def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None) -> Facts:
+def describe_groups(plan: GroupPlan, sort: Plan | None) -> Projection:
     """What the plan decides and takes."""
     lanes = plan.lanes
     by = "parts of whole groups" if plan.whole_groups else "their groups and keys"
@@ -72,15 +72,11 @@ def describe_groups(plan: GroupPlan, tasks: int, chunks: int, sort: Plan | None)
         "sort": f"sort: the keys of each lane are sorted by {by}{copies}",
     }
     decisions = {
-        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
-        f"each in {format_chunks(lanes.chunks)}",
+        "lanes": lanes.text,
         "groups": format_number(plan.groups) + (f", of {plan.window} neighbours" if plan.window > 1 else ""),
         "strategy": strategies[plan.strategy],
         "sort": describe_sort(sort),
-        "passes": f"1 over {format_size(lanes.bytes)}",
-        "tasks": format_tasks(tasks, chunks),
-        "peak": "" if plan.strategy == "sort" else format_size(plan.projected_bytes),
     }
     peak = plan.projected_bytes if sort is None else sort.projected_bytes
     exchange = sort.exchange if sort is not None else None if plan.strategy == "blocks" else plan.strategy
-    return Facts(decisions, peak, "all" if sort is None else "thread", exchange, ((plan.strategy, lanes.bytes),))
+    return Projection(decisions, peak, "all" if sort is None else "thread", exchange, ((plan.strategy, lanes.bytes),))

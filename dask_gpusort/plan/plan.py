@@ -10,7 +10,7 @@ from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
 from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
-from .terms import BY_TASKS, ONE_ROUND, Exchange, Facts, Path, Runs, Scope, Size, format_count, format_size, remedy
+from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Projection, Runs, Scope, Size, format_count, format_size
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
@@ -234,7 +234,7 @@ def sizes_of_runs(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
     return tuple(sum(sizes[chunk] for chunk in run) for run in runs)
 
 
-def describe(plan: Plan) -> Facts:
+def describe(plan: Plan) -> Projection:
     """What the plan decides and takes."""
     order = plan.order
     path = (
@@ -256,27 +256,11 @@ def describe(plan: Plan) -> Facts:
         + ("" if plan.known else ", sizes unknown"),
         "groups": f"{len(plan.groups):,} of at most {format_size(plan.group_bytes)}",
         "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
-        "tasks": f"{plan.num_tasks:,}",
-        "peak": f"{format_size(plan.projected_bytes)} for each thread of a worker",
     }
-    if plan.instead_of:
-        rows["exchange"] += f"; instead of {plan.instead_of}"
     if plan.exchange == "join":
         del rows["rounds"], rows["table"], rows["groups"]
         rows["path"] = "one sort of all chunks: nothing is cut, so the method has no effect"
         rows["exchange"] = "join: the chunks share one memory, which holds the sort"
-        rows["peak"] = f"{format_size(plan.projected_bytes)} beside the input"
-    if plan.exchange == "gang":
-        rows["peak"] = f"{format_size(plan.projected_bytes)} for each member, beside an input that is kept"
-    if plan.turns is not None:
-        without = ", without the input" if plan.turns.held else ""
-        alone = plan.turns.devices == 1
-        whose = "the GPU's" if alone else "each GPU's"
-        rows["peak"] = f"{format_size(plan.projected_bytes)} of {whose} {format_size(plan.turns.memory)}{without}"
-        if not plan.turns.fits:
-            # On a cluster NumPy chunks are kept in files where memory does not suffice.
-            instead = remedy(plan.turns.devices)
-            rows["peak"] += f"; over half of it is kept, and the pool may run out: use {instead}"
     if plan.staging_memory is not None:
         device = format_size(plan.staging_memory)
         rows["step"] = f"{format_size(plan.step_bytes)} of the GPU's {device}, several side by side"
@@ -284,8 +268,9 @@ def describe(plan: Plan) -> Facts:
     counted = [] if plan.exchange == "join" else [("count", float(plan.table_bytes)), (plan.exchange, moved)]
     scope: Scope = "process" if plan.exchange in ("join", "gang") else "thread"
     over = plan.turns is not None and not plan.turns.fits
-    notes = (f"exchange {plan.exchange} in place of {plan.instead_of}",) if plan.instead_of else ()
-    return Facts(
+    notes = (f"exchange {plan.exchange} in place of {plan.instead_of}",) * bool(plan.instead_of)
+    notes += ("over half of the memory is kept, and the GPU's pool may run out",) * over
+    return Projection(
         rows, plan.projected_bytes, scope, plan.exchange, (("sort chunks", moved), *counted), over=over, notes=notes
     )
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from .division import count_groups
 from .terms import (
-    Facts,
+    Projection,
     Runs,
     Scope,
     Size,
@@ -21,7 +21,6 @@ from .terms import (
     format_count,
     format_number,
     format_size,
-    format_tasks,
 )
 
 #: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
@@ -165,8 +164,8 @@ class PositionsPlan:
         return array.bytes / (array.blocks * array.chunks)
 
 
-def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> Facts:
-    """What the plan decides and takes; `chunks` counts those of the result."""
+def describe_positions(plan: PositionsPlan) -> Projection:
+    """What the plan decides and takes."""
     array, exchange = plan.array, plan.exchange
     fits = format_size(array.limit)
     reasons = {
@@ -197,11 +196,9 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> Facts:
         "indices": f"{format_number(array.indices)}",
         "strategy": f"{plan.strategy}: {reasons[plan.reason]}",
         "moves": moves,
-        "tasks": format_tasks(tasks, chunks),
-        "peak": f"{format_size(plan.projected_bytes)} in one task, besides its indices and its result",
     }
     by_groups = "" if exchange is None else "runs" if exchange.kept else "tasks"
     scope: Scope = "process" if plan.strategy in ("gather", "gang") else "thread"
     moved = None if plan.strategy in ("blocks", "slices") else plan.strategy
     stages = (("read at positions", array.bytes),)
-    return Facts(decisions, plan.projected_bytes, scope, by_groups or moved, stages)
+    return Projection(decisions, plan.projected_bytes, scope, by_groups or moved, stages)

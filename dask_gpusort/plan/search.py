@@ -12,7 +12,7 @@ import numpy as np
 from ..order import Order
 from .division import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
 from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small
-from .terms import Facts, InputChunks, Runs, Size, Workers, format_chunks, format_count, format_size, format_tasks
+from .terms import InputChunks, Projection, Runs, Size, Workers, format_chunks, format_count, format_size
 
 #: Share of the memory up to which the sorted keys are one array, which every task reads.
 JOINED_SHARE = 1 / 4
@@ -145,7 +145,7 @@ def _near(needles: Sequence[Size], workers: Workers, memory: float) -> Runs:
     return () if len(found) == len(needles) and not workers.devices else found
 
 
-def describe_search(plan: SearchPlan, tasks: int) -> Facts:
+def describe_search(plan: SearchPlan) -> Projection:
     """What the plan decides and takes."""
     keys, needles = plan.searched.keys, plan.searched.needles
     limit = "memory of unknown size" if math.isinf(plan.limit) else f"the {format_size(plan.limit)} that they may take"
@@ -170,12 +170,10 @@ def describe_search(plan: SearchPlan, tasks: int) -> Facts:
         "needles": f"{format_size(sum(needles))} in {format_chunks(len(needles))}{bundles}",
         "strategy": strategy,
         "moves": _moves(plan),
-        "tasks": format_tasks(tasks, len(needles)),
-        "peak": f"{format_size(plan.projected_bytes)} for each {'process' if plan.joined else 'thread'}",
     }
     exchange = "gang" if plan.sources else "join" if plan.joined else "runs" if plan.kept else "tasks"
     stages = (("values moved", plan.moved_bytes), ("look up", sum(needles)))
-    return Facts(decisions, plan.projected_bytes, "process" if plan.joined else "thread", exchange, stages)
+    return Projection(decisions, plan.projected_bytes, "process" if plan.joined else "thread", exchange, stages)
 
 
 def _moves(plan: SearchPlan) -> str:
@@ -186,12 +184,6 @@ def _moves(plan: SearchPlan) -> str:
     return f"each key once, each needle once to the group that bounds it, and its result back{by}: {moved}"
 
 
-def describe_no_search(elements: np.dtype[Any], test: np.dtype[Any], tasks: int, chunks: int) -> Facts:
+def describe_no_search(elements: np.dtype[Any], test: np.dtype[Any]) -> Projection:
     """That elements of one dtype are equal to none of another one."""
-    return Facts(
-        {
-            "strategy": f"none: {elements} and {test} are never equal, so nothing is searched",
-            "moves": "nothing",
-            "tasks": format_tasks(tasks, chunks),
-        }
-    )
+    return Projection({"strategy": f"none: {elements} and {test} are never equal, so nothing is searched"})

@@ -12,7 +12,7 @@ from typing import Literal
 from ..table.selection import best_samples, inside_share
 from .division import fits_members, gang_bundles
 from .memory import LANE_COPIES, SMALL_BYTES
-from .terms import Facts, InputChunks, Runs, Workers, format_chunks, format_number, format_size
+from .terms import InputChunks, Projection, Runs, Workers, format_chunks, format_number, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join", "gang"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]
@@ -66,6 +66,12 @@ class Lanes:
     def bytes(self) -> float:
         """Bytes of all keys."""
         return self.count * self.keys * self.itemsize
+
+    @property
+    def text(self) -> str:
+        """Numbers of lanes, keys and chunks, on one line."""
+        number, keys = map(format_number, (self.count, self.keys))
+        return f"{number} of {keys} keys, each in {format_chunks(self.chunks)}"
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,7 @@ def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, as
     return gang_bundles(given, workers) if asked == "gang" or fits_members(given, workers, plan.moved_bytes) else ()
 
 
-def describe_selection(plan: SelectPlan) -> Facts:
+def describe_selection(plan: SelectPlan) -> Projection:
     """What the plan decides and takes."""
     lanes, rounds = plan.lanes, len(plan.keys_per_stratum)
     strategies = {
@@ -209,16 +215,13 @@ def describe_selection(plan: SelectPlan) -> Facts:
         + ("random samples give brackets" if plan.searches else "a row kernel on them"),
     }
     rows = {
-        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
-        f"each in {format_chunks(lanes.chunks)}",
+        "lanes": lanes.text,
         "strategy": strategies[plan.strategy],
-        "passes": f"{plan.passes} over {format_size(lanes.bytes)}",
-        "peak": format_size(plan.projected_bytes),
     }
     if plan.strategy in BY_SAMPLES:
         held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
-        rows["passes"] += f"; the source is {held}"
+        rows["passes"] = f"{plan.passes} over {format_size(lanes.bytes)}; the source is {held}"
         rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
     exchange = None if plan.strategy == "blocks" else plan.strategy
     stages = ((plan.strategy, plan.moved_bytes if plan.strategy in BY_SAMPLES else lanes.bytes),)
-    return Facts(rows, plan.projected_bytes, "all", exchange, stages, reads=1 if plan.held else plan.passes)
+    return Projection(rows, plan.projected_bytes, "all", exchange, stages, reads=1 if plan.held else plan.passes)

@@ -17,8 +17,8 @@ from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
 from .plan import Plan
 from .select import LANES_BYTES, Lanes
 from .terms import (
-    Facts,
     InputChunks,
+    Projection,
     Runs,
     Scope,
     Size,
@@ -27,7 +27,6 @@ from .terms import (
     format_count,
     format_number,
     format_size,
-    format_tasks,
 )
 
 DistinctStrategy = Literal["blocks", "join", "gang", "sort"]
@@ -125,8 +124,8 @@ def make_distinct_plan(
     return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, a_key, sources)
 
 
-def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> Facts:
-    """What the plan decides and takes; `chunks` counts those of the array that the user gave."""
+def describe_distinct(plan: DistinctPlan, sort: Plan | None = None) -> Projection:
+    """What the plan decides and takes."""
     strategies = {
         "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
         "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
@@ -138,14 +137,11 @@ def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | 
         "strategy": strategies[plan.strategy],
         "sort": describe_sort(sort),
         "moves": describe_moves(plan),
-        "tasks": format_tasks(tasks, chunks),
-        "peak": describe_peak(plan),
-        "unknown": "how many keys are distinct, and the sizes of the chunks of distinct keys",
     }
-    return distinct_facts(decisions, plan, sort)
+    return project_distinct(decisions, plan, sort)
 
 
-def distinct_facts(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | None) -> Facts:
+def project_distinct(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | None) -> Projection:
     """What finding distinct keys takes, with some decisions."""
     strategy = plan.strategy
     scope: Scope = "thread" if strategy in ("blocks", "sort") else "process"
@@ -153,7 +149,7 @@ def distinct_facts(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | N
     stages = ("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)
     sorts = strategy == "sort"
     notes = ("unknown: how many elements are distinct, and so the bytes of their sort",) * sorts
-    return Facts(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
+    return Projection(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
 
 
 def describe_gang(plan: DistinctPlan | None) -> str:
@@ -175,16 +171,6 @@ def describe_moves(plan: DistinctPlan) -> str:
     back = f"; {plan.back_bytes} bytes for each go back to its chunk" if plan.back_bytes else ""
     most = format_size(plan.keys * plan.row_bytes)
     return f"only distinct keys, {plan.row_bytes} bytes each: at most {most}, if all keys differ{back}"
-
-
-def describe_peak(plan: DistinctPlan) -> str:
-    """Projected peak bytes, on one line."""
-    step = format_size(plan.projected_bytes)
-    if plan.strategy == "gang":
-        return f"{step} for each member, while it finds the distinct keys of its chunks"
-    return f"{step} for each thread, while it finds the distinct keys of a chunk" + (
-        "; what their sort takes is unknown" if plan.strategy == "sort" else ""
-    )
 
 
 @dataclass(frozen=True)
@@ -231,9 +217,7 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
     return RankPlan(strategy, lanes, flat, a_key)
 
 
-def describe_rank(
-    plan: RankPlan, tasks: int, chunks: int, distinct: DistinctPlan | None = None, sort: Plan | None = None
-) -> Facts:
+def describe_rank(plan: RankPlan, distinct: DistinctPlan | None = None, sort: Plan | None = None) -> Projection:
     """What the plan decides and takes; "global" has plans of the distinct keys of a lane, and of their sort."""
     lanes = plan.lanes
     fits = f"one of {format_size(lanes.limit)}"
@@ -251,18 +235,14 @@ def describe_rank(
     }
     each = "" if plan.flat else "of each lane "
     decisions = {
-        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
-        f"each in {format_chunks(lanes.chunks)}",
+        "lanes": lanes.text,
         "strategy": strategies[plan.strategy],
         "sort": describe_sort(sort),
         "gang": describe_gang(distinct),
         "moves": moves[plan.strategy] if distinct is None else each + describe_moves(distinct),
-        "tasks": format_tasks(tasks, chunks),
-        "peak": f"{format_size(plan.projected_bytes)} for each thread" if distinct is None else describe_peak(distinct),
-        "unknown": "how many keys are distinct, and so the bytes of their sort" if plan.strategy == "global" else "",
     }
     if distinct is not None:
-        return distinct_facts(decisions, distinct, sort)
+        return project_distinct(decisions, distinct, sort)
     scope: Scope = "process" if plan.strategy == "join" else "thread"
     exchange = None if plan.strategy == "blocks" else plan.strategy
-    return Facts(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))
+    return Projection(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))

@@ -63,7 +63,7 @@ def chunks_of_workers(given: InputChunks) -> list[list[int]]:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Projection:
     """Say what a plan, or a step before it, decides and takes; bytes are nan where they are unknown."""
 
     rows: Mapping[str, str]  # decisions, by name; empty ones are left out
@@ -112,8 +112,3 @@ def remedy(devices: int) -> str:
 def format_size(number: float) -> str:
     """Bytes that may be unknown: nan, or inf for no known limit."""
     return format_bytes(int(number)) if math.isfinite(number) else "an unknown size"
-
-
-def format_tasks(tasks: int, chunks: int) -> str:
-    """A number of tasks, and how many these are for each chunk."""
-    return f"{tasks:,}, {tasks / max(chunks, 1):.3g} a chunk"

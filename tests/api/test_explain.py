@@ -49,14 +49,9 @@ def stages_of(found, inputs):
 def check(explain, function, *arguments, inputs, **options):
     """Compare the text's number of tasks with the graph; gives the strategy and the stages."""
     said, found = explain(*arguments, **options), function(*arguments, **options)
-    text = said.detail
     stages = stages_of(found if isinstance(found, tuple) else (found,), inputs)
-    tasks, each = lines_of(text)["tasks"].split(", ")
-    assert int(tasks.replace(",", "")) == said.tasks == sum(stages.values())
-    # A read has the chunks of its result; other results are divided by the chunks of the last input.
-    chunks = math.prod((found if "take" in function.__name__ else inputs[-1]).numblocks)
-    assert float(each.removesuffix(" a chunk")) == pytest.approx(sum(stages.values()) / chunks, rel=0.01)
-    return strategy_of(text), stages
+    assert said.tasks == sum(stages.values())
+    return strategy_of(said.detail), stages
 
 
 @st.composite
@@ -124,12 +119,12 @@ def test_searchsorted(drawn, chunks, count, side, with_sorter):
 def test_isin(dtype, size, count, strategy, reason):
     v, test = da.zeros((10, 10), chunks=5), da.zeros(size, chunks=size // 4, dtype=dtype)
     with groups(count):
-        text = dask_gpusort.explain_isin(v, test).detail
+        said = dask_gpusort.explain_isin(v, test)
         tasks = sum(stages_of([dask_gpusort.isin(v, test)], [v, test]).values())
-    assert strategy_of(text) == strategy
-    assert reason in lines_of(text)["strategy"]
-    assert int(lines_of(text)["tasks"].split(", ")[0].replace(",", "")) == tasks
-    assert ("sorted first" in text) == (size > 100 and dtype != "O")
+    assert strategy_of(said.detail) == strategy
+    assert reason in lines_of(said.detail)["strategy"]
+    assert said.tasks == tasks
+    assert ("sorted first" in said.detail) == (size > 100 and dtype != "O")
 
 
 @given(arrays(), st.data(), exchanges, counts, st.booleans())
@@ -157,18 +152,18 @@ def test_take_along_axis(drawn, exchange, count):
 def test_tasks_of_whole_chunks():
     """A number that does not come from the graph."""
     x = da.zeros((8, 100), chunks=(1, 100))
-    assert lines_of(dask_gpusort.explain_rank(x, 1).detail)["tasks"] == "8, 1 a chunk"
+    assert dask_gpusort.explain_rank(x, 1).tasks == 8
     indices = da.zeros((8, 100), dtype=int, chunks=(1, 100))
-    assert lines_of(dask_gpusort.explain_take_along_axis(x, indices).detail)["tasks"] == "8, 1 a chunk"
-    joined = dask_gpusort.explain_searchsorted(da.arange(10, chunks=5), da.zeros(40_000_000, chunks=4_000_000)).detail
-    assert lines_of(joined)["tasks"] == "11, 1.1 a chunk"
+    assert dask_gpusort.explain_take_along_axis(x, indices).tasks == 8
+    joined = dask_gpusort.explain_searchsorted(da.arange(10, chunks=5), da.zeros(40_000_000, chunks=4_000_000))
+    assert joined.tasks == 11
 
 
 def test_what_is_unknown_is_said():
     x = da.zeros(1000, chunks=100)
     unknown = x[x > 0]
-    for text in (dask_gpusort.explain_rank(x).detail, dask_gpusort.explain_unique(x).detail):
-        assert "how many keys are distinct" in lines_of(text)["unknown"]
+    for said in (dask_gpusort.explain_rank(x), dask_gpusort.explain_unique(x)):
+        assert "how many elements are distinct" in said.notes[-1]
     for text in (
         dask_gpusort.explain_rank(unknown).detail,
         dask_gpusort.explain_unique(unknown).detail,
@@ -177,7 +172,7 @@ def test_what_is_unknown_is_said():
         dask_gpusort.explain_take(x, unknown.astype(int)).detail,
     ):
         assert "an unknown" in text
-    assert "unknown" not in dask_gpusort.explain_rank(x.rechunk(-1)).detail
+    assert "unknown" not in str(dask_gpusort.explain_rank(x.rechunk(-1), detail=True))
 
 
 def test_bad_arguments_are_refused():

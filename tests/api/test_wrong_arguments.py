@@ -25,7 +25,7 @@ import dask_gpusort
 
 AxisError = np.exceptions.AxisError
 #: Public functions that take no arrays.
-OTHERS = {"cluster", "permutation", "register", "registered", "show_versions", "unregister", "warm_up"}
+OTHERS = {"Explanation", "cluster", "permutation", "register", "registered", "show_versions", "unregister", "warm_up"}
 FUNCTIONS = {name: getattr(dask_gpusort, name) for name in dask_gpusort.__all__ if name not in OTHERS}
 PARAMETERS = {name: list(inspect.signature(function).parameters) for name, function in FUNCTIONS.items()}
 STATISTICS = [name for name in FUNCTIONS if "out" in PARAMETERS[name] or name == "explain_quantile"]

@@ -102,17 +102,16 @@ def test_projected_bytes():
 
 def test_text():
     exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), True, 100, 300)
-    text = describe_positions(PositionsPlan("exchange", "long", LONG, 0, exchange), 640, 64).text
+    text = describe_positions(PositionsPlan("exchange", "long", LONG, 0, exchange)).text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
-    assert list(lines) == ["lanes", "indices", "strategy", "moves", "tasks", "peak"]
+    assert list(lines) == ["lanes", "indices", "strategy", "moves"]
     assert lines["lanes"] == "1 of 67,108,864 elements, in 64 chunks"
     assert lines["strategy"] == "exchange: lanes are in several chunks, and do not fit one of 128.00 MiB"
     assert lines["moves"].startswith("indices to 2 groups of chunks, from 1 bundle, by runs that workers keep")
-    assert lines["tasks"] == "640, 10 a chunk"
     by_tasks = PositionsPlan("exchange", "long", LONG, 0, replace(exchange, kept=False))
-    assert "by tasks" in describe_positions(by_tasks, 1, 1).text
-    assert "they may take 1.00 MiB" in describe_positions(PositionsPlan("gather", "shared", LONG, MIB), 1, 1).text
-    assert "an unknown size" in describe_positions(PositionsPlan("gather", "shared", LONG, math.inf), 1, 1).text
-    whole = describe_positions(PositionsPlan("blocks", "whole", replace(LONG, chunks=1), 0), 1, 1).text
-    assert "moves     nothing\n" in whole
-    assert "every element once, 512.00 MiB" in describe_positions(PositionsPlan("rechunk", "fit", LONG, 0), 1, 1).text
+    assert "by tasks" in describe_positions(by_tasks).text
+    assert "they may take 1.00 MiB" in describe_positions(PositionsPlan("gather", "shared", LONG, MIB)).text
+    assert "an unknown size" in describe_positions(PositionsPlan("gather", "shared", LONG, math.inf)).text
+    whole = describe_positions(PositionsPlan("blocks", "whole", replace(LONG, chunks=1), 0)).text
+    assert whole.endswith("moves     nothing")
+    assert "every element once, 512.00 MiB" in describe_positions(PositionsPlan("rechunk", "fit", LONG, 0)).text

@@ -26,6 +26,7 @@ MODULES = (
     "api.sorts",
     "api.top_k",
     "gpu_cluster",
+    "graph.explanation",
     "register",
     "versions",
     "xarray",

@@ -187,7 +187,7 @@ def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
     if not names_few_chunks(positions.size, array.shape[axis], array.size, da.array_expr_enabled()):
         return None
     plan = PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf)
-    return _noted(plan, Runtime.of(array))
+    return _noted(plan)
 
 
 def _plan(
@@ -209,9 +209,9 @@ def _plan(
     if gangs and plan.reason not in UNMOVED:
         moved = ([size * each for size in sizes] for sizes, each in (elements, requests))
         if sources := gathering_members(runtime, (array, indices), *moved):
-            return _noted(PositionsPlan("gang", "gang", addressed, memory, sources=sources), runtime)
+            return _noted(PositionsPlan("gang", "gang", addressed, memory, sources=sources))
     if plan.strategy != "exchange":
-        return _noted(plan, runtime)
+        return _noted(plan)
     groups, bundles = (bundle_chunks(*moved, workers, setting("groups")) for moved in (elements, requests))
     exchange = PositionsExchange(
         groups=groups,
@@ -220,11 +220,11 @@ def _plan(
         group_bytes=largest_bytes(groups, *elements),
         bundle_bytes=largest_bytes(bundles, *requests),
     )
-    return _noted(replace(plan, exchange=exchange), runtime)
+    return _noted(replace(plan, exchange=exchange))
 
 
-def _noted(plan: PositionsPlan, runtime: Runtime) -> PositionsPlan:
-    note(plan, lambda made: describe_positions(plan, made.tasks, made.found_chunks), runtime)
+def _noted(plan: PositionsPlan) -> PositionsPlan:
+    note(plan, lambda _: describe_positions(plan))
     return plan
 
 

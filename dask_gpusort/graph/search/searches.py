@@ -82,8 +82,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     # `by_values` looks integers up in a set of values; None chooses by their range.
     dtype = equality_dtype(array.dtype, test.dtype)
     if dtype is None:
-        dtypes = array.dtype, test.dtype
-        note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks), Runtime.of(array))
+        note("none", lambda _: describe_no_search(array.dtype, test.dtype))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
     test = test if whole else flatten(test, None)[0]
@@ -172,7 +171,7 @@ def _plan(
         kept=runtime.kind == "distributed" and keeps_runs(runtime),
     )
     plan = replace(plan, sources=sources)
-    note(plan, lambda made: describe_search(plan, made.tasks), runtime)
+    note(plan, lambda _: describe_search(plan))
     return plan
 
 

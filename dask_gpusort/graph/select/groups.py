@@ -168,7 +168,7 @@ def plan_groups(array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: 
             f"lanes of {format_number(lanes.keys)} elements do not fit a chunk: give larger chunks, with "
             f"dask.config.set({{'array.chunk-size': ...}}){other}"
         )
-    note(plan, lambda made: describe_groups(plan, made.tasks, made.given_chunks, made.step(Plan)), runtime)
+    note(plan, lambda step: describe_groups(plan, step(Plan)))
     return plan
 
 

@@ -154,7 +154,7 @@ def plan_statistic(
 
     if plan.strategy == "samples" and (sources := gang_of(runtime, exchange, sizes, [array], choose)):
         plan = replace(plan, strategy="gang", held=True, sources=sources)
-    note(plan, lambda _: describe_selection(plan), runtime)
+    note(plan, lambda _: describe_selection(plan))
     return plan
 
 

@@ -196,8 +196,7 @@ def plan_distinct(
 
     sources = () if joins else gang_of(request.runtime, asked, sizes, given or [array], choose)
     plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources)
-    runtime = request.runtime
-    note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)), runtime)
+    note(plan, lambda step: describe_distinct(plan, step(Plan)))
     return plan
 
 

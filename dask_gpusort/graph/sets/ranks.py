@@ -16,8 +16,7 @@ from ...chunk.tie_groups import Ranking, rank_rows, ranks_of_groups
 from ...plan import Plan
 from ...plan.memory import device_bytes
 from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
-from ...plan.terms import Facts
-from ..explain import Made, note
+from ..explain import note
 from ..in_one_task import of_whole
 from ..input_checks import checked_lanes
 from ..inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
@@ -80,11 +79,7 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     request, keys = stable_keys(array)
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, "ranks"))
     plan = make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
-
-    def describe(made: Made) -> Facts:
-        return describe_rank(plan, made.tasks, made.given_chunks, made.step(DistinctPlan), made.step(Plan))
-
-    note(plan, describe, request.runtime)
+    note(plan, lambda step: describe_rank(plan, step(DistinctPlan), step(Plan)))
     if plan.strategy == "blocks":
         return _rank_blocks(array, ranking, axis)
     if plan.strategy == "global":

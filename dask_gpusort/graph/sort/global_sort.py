@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...config import setting
-from ...cost import describe_rows
+from ...cost import describe
 from ...order import POSITION_BYTES, Order
 from ...plan import (
     BY_BUNDLES,
@@ -171,7 +171,7 @@ def global_sort(
     if not presorted:
         keys, values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
-    note(plan, lambda _: describe_rows("global", None, plan), request.runtime)
+    note(plan, lambda _: describe(plan), request.runtime)
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
     inputs = (*(keys.parts or (keys.array,)), *values)

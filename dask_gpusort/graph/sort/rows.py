@@ -17,7 +17,7 @@ An array is sorted if each chunk is, and no border between chunks descends::
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -26,11 +26,11 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import complete, ops_for
-from ...cost import describe_rows
+from ...cost import describe, describe_rows
 from ...order import Order
 from ...plan import Plan
-from ...plan.terms import Facts
-from ..explain import Made, note
+from ...plan.terms import Projection
+from ..explain import note
 from ..input_checks import checked_chunk, checked_lanes
 from ..inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
 from .global_sort import global_sort, join, joins_rows, plan_for, rows_bytes
@@ -84,16 +84,16 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     others = (size for dim, size in enumerate(template.shape) if dim != axis)
     count = math.prod(others if strategy == "global" else template.numblocks)
 
-    def describe(made: Made) -> Facts:
+    def projection(step: Callable[[type], Any]) -> Projection:
         if strategy == "join" and template.ndim == 1:  # which needs no plan
-            return describe_rows("global", None, plan_for(request, keys, values, chunks[0]))
+            return describe(plan_for(request, keys, values, chunks[0]))
         sized = template.size and not math.isnan(template.size)
         at_once = _whole_rows(keys, values, axis) if strategy == "rechunk" and sized else dict(enumerate(array.chunks))
         own = [at_once[dim] for dim in range(template.ndim)]
         peak = rows_bytes(request, keys, values, None if strategy == "join" else own)
-        return describe_rows(strategy, count, made.step(Plan), request.method, peak)
+        return describe_rows(strategy, count, step(Plan), request.method, peak)
 
-    note(strategy, describe, request.runtime)
+    note(strategy, projection, request.runtime)
     if strategy == "join":
         return join(request, keys, values, axis, chunks)
     if strategy == "global":
