@@ -41,8 +41,15 @@ def calls(recorder):
             record(dtype, ROW_SHAPES[:3])
         for dtype in ("u4", "i4", "f4", "f8"):
             record(dtype, ROW_SHAPES[:3], sorting.argsort_rows)
+            record(dtype, ROW_SHAPES[:3], record_ranks)
         for dtype, count in (("f4", 1), ("f8", 3)):
             record(dtype, ROW_SHAPES[:count], descending=True)
+
+
+def record_ranks(keys):
+    ordered, at = sorting.sort_rows_with_positions(keys)
+    for method in kernels.ROW_RANKINGS:
+        kernels.rank_rows(ordered, at, method, keys.recorder.empty(keys.shape, "f8" if method == "average" else "i8"))
 
 
 #: Rows for one block, for one partition, for the wider tile, and longer ones.
