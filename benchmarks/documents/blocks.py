@@ -101,10 +101,6 @@ five quantiles of 51.2M float64 in 64 chunks | quantiles
 the 1,000 largest of them, and their positions | largest
 xarray's median over time of (730, 300, 400) float32, chunks (73, 100, 100) / (10, 300, 400) | median/73 median/10
 xarray's five quantiles over time of the same | quantile/73 quantile/10
-from Zarr, (3650, 200, 200) float32, chunks (365, 50, 200): xarray's median over time | stored/median
-its 90th percentile | stored/90th-percentile
-its medians of months | stored/medians-of-months
-its 90th percentiles of months | stored/90th-percentiles-of-months
 median of 10^9 float32 made by tasks | median/made
 five quantiles of 4 GiB made by tasks, two workers of 512 MiB | quantiles/workers
 five quantiles of 51.2M float64 held in 1,024 chunks, two workers | quantiles/many-chunks
