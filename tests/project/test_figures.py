@@ -163,8 +163,8 @@ def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.Monkey
     sizes = {row for row in found if row[0].startswith("rows/")}  # rows named after their size
     assert found - sizes <= known
     assert all(row.verified for row in rows), [row.work for row in rows if not row.verified]
-    # Stored rows of options that the kernels no longer have: five of the merge sort for each of two dtypes.
-    assert len(rows) == len(stored) - 2 * (7 if script == "table" else 5)
+    # The stored table has seven sizes more, of each of two dtypes.
+    assert len(rows) == len(stored) - 2 * 7 * (script == "table")
 
 
 def number_sorted(keys: np.ndarray, out: Any = None, **_: Any) -> np.ndarray:
