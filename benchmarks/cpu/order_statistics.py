@@ -1,6 +1,6 @@
 """Quantiles, medians and the largest keys against Dask's functions, xarray and our sort, on two threads and workers.
 
-    python -m benchmarks.cpu.order_statistics [flat cubes large] [--repeat 3] [--quick] [--output DIRECTORY]
+    python -m benchmarks.cpu.order_statistics [flat cubes stored large] [--repeat 3] [--quick] [--output DIRECTORY]
 
 Writes results/order_statistics_cpu.json. Each job takes turns with its baselines in a separate process, and is timed in
 its second run; its memory is the growth of the process since before the first run, or the peak of a worker. Exact
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 import dask_gpusort
@@ -32,6 +34,8 @@ TOP = 1000
 #: Shape of a cube of days, rows and columns, of which a tenth is missing.
 CUBE = (730, 300, 400)
 MISSING = 0.1
+#: Shape and chunks of a cube that is read from Zarr.
+STORED, STORED_CHUNKS = (3650, 200, 200), (365, 50, 200)
 WORKER_MEMORY = "512 MiB"
 OTHERS = ("da.percentile", "da.quantile", "our sort")
 
@@ -104,6 +108,40 @@ def of_a_cube(work: str, chunks: tuple[int, ...], quick: bool) -> Any:
     return {"ours": ours, "xarray": lambda: CUBES[work](cube).compute()}, check
 
 
+STORED_WORKS: dict[str, Callable[[Any], Any]] = {
+    "median": lambda cube: cube.median("time"),
+    "90th percentile": lambda cube: cube.quantile(0.9, "time"),
+    "medians of months": lambda cube: cube.groupby("time.month").median("time"),
+    "90th percentiles of months": lambda cube: cube.groupby("time.month").quantile(0.9, "time"),
+}
+
+
+def of_a_stored_cube(work: str, quick: bool) -> Any:
+    """Case: the same of a cube of days in Zarr, also with chunks that hold all days."""
+    shape, chunks = ((730, 20, 20), (73, 5, 20)) if quick else (STORED, STORED_CHUNKS)
+    keys = np.random.default_rng(0).standard_normal(shape, dtype="f4")
+    days = {"time": pd.date_range("2001", periods=shape[0])}
+    held = xr.DataArray(keys, days, ("time", "y", "x"), name="t")
+    directory = TemporaryDirectory()
+    held.chunk(dict(zip(held.dims, chunks, strict=True))).to_zarr(directory.name, consolidated=False)
+    some = {"y": slice(None, None, 7), "x": slice(None, None, 7)}
+    expected = STORED_WORKS[work](held.isel(some))
+
+    def found(whole: bool = False) -> Any:
+        cube = xr.open_dataarray(directory.name, engine="zarr", chunks={}, consolidated=False)
+        with xr.set_options(use_flox=False):  # flox needs all of a group in one chunk
+            return STORED_WORKS[work](cube.chunk(time=-1) if whole else cube).compute()
+
+    def ours() -> Any:
+        with dask_gpusort.register():
+            return found()
+
+    def check(result: Any, _: str) -> None:
+        xr.testing.assert_allclose(result.isel(some), expected, rtol=1e-6)
+
+    return {"ours": ours, "xarray": found, "xarray, chunk(time=-1)": lambda: found(whole=True)}, check
+
+
 def of_made_keys(n: int) -> Any:
     """Case: the median of float32 that tasks make."""
     x = da.random.default_rng(0).random(n, chunks=-(-n // 256), dtype="f4")
@@ -157,6 +195,13 @@ def cubes(effort: Effort) -> Iterator[Row]:
             yield compared(effort, slug(work, chunks[0]), title, jobs)
 
 
+def stored(effort: Effort) -> Iterator[Row]:
+    for work in STORED_WORKS:
+        title = f"{work} over time of {STORED} float32 from Zarr in chunks {STORED_CHUNKS}"
+        jobs = jobs_of(of_a_stored_cube, ("ours", "xarray", "xarray, chunk(time=-1)"), work, effort.quick)
+        yield compared(effort, slug("stored", work), title, jobs, "s")
+
+
 def large(effort: Effort) -> Iterator[Row]:
     n = effort.size(10**9, 100_000)
     jobs = jobs_of(of_made_keys, ("ours", "our sort, indexed"), n)
@@ -170,7 +215,7 @@ def large(effort: Effort) -> Iterator[Row]:
     yield compared(effort, "quantiles/many-chunks", title, jobs, "s")
 
 
-SECTIONS = {"flat": flat, "cubes": cubes, "large": large}
+SECTIONS = {"flat": flat, "cubes": cubes, "stored": stored, "large": large}
 
 if __name__ == "__main__":
     options = arguments("cpu.order_statistics", __doc__, list(SECTIONS))
