@@ -16,6 +16,7 @@ import pytest
 from numpy.lib import NumpyVersion
 from support import oracle
 from support import strategies as ours
+from support.marks import grid
 
 import dask_gpusort
 
@@ -421,10 +422,10 @@ def test_a_copy_that_is_not_chosen_is_not_reached():
     run('dask_gpusort.register("numpy")', IMPORT, "assert xp.median is not da.median", UNREGISTER)
 
 
-@pytest.mark.parametrize("blocked", [False, True])
-@pytest.mark.parametrize(
-    "order", [("import xarray as xr", "dask_gpusort.register()"), ("dask_gpusort.register()", "import xarray as xr")]
-)
+ORDER = ("import xarray as xr", "dask_gpusort.register()")
+
+
+@pytest.mark.parametrize(("order", "blocked"), grid([ORDER, ORDER[::-1]], [False, True]))
 def test_groups_of_xarray_in_any_order(order, blocked):
     """With flox, and where it cannot be imported."""
     pytest.importorskip("xarray")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.marks import grid
 from support.sorting import no_computation, own_functions
 
 import dask_gpusort
@@ -154,19 +155,22 @@ def test_any_groups(data):
 CHUNKS = {"time": 7, "y": 2, "x": 3}
 
 
-@pytest.mark.parametrize("accessor", [True, False])
-@pytest.mark.parametrize("make", [make_array, make_dataset])
-@pytest.mark.parametrize("number", range(len(MAKERS)))
+@pytest.mark.parametrize(
+    ("number", "make", "accessor"), grid(range(len(MAKERS)), [make_array, make_dataset], [True, False])
+)
 def test_each_kind_of_groups(number, make, accessor):
     check(lambda x: MAKERS[number](x).median(), make(), CHUNKS, accessor=accessor, use_flox=number % 2 == 0)
     dim = None if accessor else ...
     check(lambda x: MAKERS[number](x).quantile([0.1, 0.9], dim), make(), CHUNKS, accessor=accessor)
 
 
-@pytest.mark.parametrize("use_flox", [True, False])
-@pytest.mark.parametrize("lazy", [True, False])
 @pytest.mark.parametrize(
-    "call", [lambda g: g.median(), lambda g: g.quantile([0.2, 0.5], skipna=False), lambda g: g.median(...)]
+    ("call", "lazy", "use_flox"),
+    grid(
+        [lambda g: g.median(), lambda g: g.quantile([0.2, 0.5], skipna=False), lambda g: g.median(...)],
+        [True, False],
+        [True, False],
+    ),
 )
 def test_labels_that_are_given(call, lazy, use_flox):
     """Also lazy ones; there are none of some groups, and others that are not asked for."""

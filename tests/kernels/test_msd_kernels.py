@@ -8,7 +8,7 @@ from support import host_cuda
 from support.gpu_checks import assert_bits, expected_positions, expected_sorted
 from support.gpu_data import make_keys
 from support.host_kernels import TWO_LEVELS, use_small_blocks
-from support.marks import by_device
+from support.marks import by_device, grid
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import counting, splitters
@@ -202,8 +202,7 @@ CLOSE = {
 }
 
 
-@pytest.mark.parametrize("outlier", [False, True])
-@pytest.mark.parametrize("dtype", ["i8", "u8", "M8[s]"])
+@pytest.mark.parametrize(("dtype", "outlier"), grid(["i8", "u8", "M8[s]"], [False, True]))
 @by_device("range_of_keys", list(CLOSE)[:4], CLOSE)
 def test_wide_keys_of_a_small_range(device, monkeypatch, dtype, range_of_keys, outlier):
     """They are sorted by 32-bit codes, unless a key that was not sampled is outside the range."""

@@ -8,6 +8,7 @@ from support.gpu_data import DISTRIBUTIONS, make_keys, special_keys
 from support.gpu_data import DTYPES as OF_GPUS
 from support.host_cuda.launches import record_selection
 from support.host_kernels import bits_of_keys
+from support.marks import grid
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
@@ -233,9 +234,7 @@ def draw_ranks(rng, num_lanes, length, count=4):
     return np.concatenate([ranks, ends, middle, np.minimum(middle + 1, length - 1)], axis=1)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("kind", ["random", "ties", "special"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("dtype", "kind", "axis"), grid(DTYPES, ["random", "ties", "special"], [0, 1]))
 def test_ranks_of_every_dtype(device, dtype, kind, axis):
     """Lanes that fit a warp, a block, and none."""
     rng = np.random.default_rng(4)

@@ -10,6 +10,7 @@ import pytest
 from support.gpu_checks import assert_bits, expected_codes, expected_positions, expected_sorted
 from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys
 from support.host_kernels import BLOCK_SORT_KEYS, LSD_TILE, TWO_LEVELS, use_small_blocks
+from support.marks import grid
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import tuning
@@ -175,8 +176,7 @@ FLOATS = {
 }
 
 
-@pytest.mark.parametrize("kind", FLOATS)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("kind", "dtype"), grid(list(FLOATS), ["f4", "f8"]))
 def test_floats_are_mapped_by_value(device, dtype, kind):
     n = TWO_LEVELS if device.is_small else (1 << 23) + 5
     keys = FLOATS[kind](np.random.default_rng(14), n).astype(dtype)

@@ -10,6 +10,7 @@ import pytest
 from support.host_cuda.device import GPUS
 from support.host_cuda.launches import record_everything
 from support.host_cuda.recorder import Recorder
+from support.marks import grid
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels import selecting
@@ -25,8 +26,7 @@ LONGEST_INDEXED_ROW = 1 << 16
 LONGEST_COLUMN = 1 << 10
 
 
-@pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f8", "c8"])
-@pytest.mark.parametrize("capability", GPUS)
+@pytest.mark.parametrize(("capability", "dtype"), grid(list(GPUS), ["u1", "f2", "u4", "f8", "c8"]))
 def test_sorts_and_selections_fit_the_gpu(monkeypatch, capability, dtype):
     """The recorder raises an error for a launch that does not."""
     recorder = Recorder(GPUS[capability])
