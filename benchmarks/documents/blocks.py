@@ -101,6 +101,10 @@ five quantiles of 51.2M float64 in 64 chunks | quantiles
 the 1,000 largest of them, and their positions | largest
 xarray's median over time of (730, 300, 400) float32, chunks (73, 100, 100) / (10, 300, 400) | median/73 median/10
 xarray's five quantiles over time of the same | quantile/73 quantile/10
+from Zarr, (3650, 200, 200) float32, chunks (365, 50, 200): xarray's median over time | stored/median
+its 90th percentile | stored/90th-percentile
+its medians of months | stored/medians-of-months
+its 90th percentiles of months | stored/90th-percentiles-of-months
 median of 10^9 float32 made by tasks | median/made
 five quantiles of 4 GiB made by tasks, two workers of 512 MiB | quantiles/workers
 five quantiles of 51.2M float64 held in 1,024 chunks, two workers | quantiles/many-chunks
@@ -183,10 +187,10 @@ MULTI_GPU = """
 #: Headline numbers of the README. A line is a label, a stored file, a row of it, and the baselines that it shows.
 HEADLINES = """
 51.2M int64 in 64 chunks, two Xeon threads | core_cpu | sort | `numpy.sort` on one thread; `dask.dataframe` sort_values
-2 GiB of int64, Zarr to Zarr, 2 workers of 512 MiB, 2 EPYC cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
-five quantiles of 51.2M float64, two EPYC threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
-xarray's median in memory, 10 % NaN, (730, 300, 400) float32, 2 EPYC threads | order_statistics_cpu | median/73 | xarray
-`unique` of 12.8M distinct int64 in 16 chunks, two EPYC threads | sorted_order_cpu | unique | da.unique
+2 GiB of int64, Zarr to Zarr, 2 workers of 512 MiB, 2 Xeon cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
+five quantiles of 51.2M float64, two Xeon threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
+xarray's median in memory, 10 % NaN, (730, 300, 400) float32, 2 Xeon threads; numbagg installed | order_statistics_cpu | median/73 | xarray
+`unique` of 12.8M distinct int64 in 16 chunks, two Xeon threads | sorted_order_cpu | unique | da.unique
 2^28 int64 in 64 chunks, 16 Xeon threads | cores_cpu | sort-int64/16 | Polars
 2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
 2^30 uint32 on each of two H200 | multi_gpu | u32-30/2 | PyTorch + NCCL

@@ -50,7 +50,6 @@ FILES: Mapping[str, Result] = {
     ),
     "passes": Result("Reads of the source and tasks of each function, counted", "cpu.passes"),
     "baselines_cpu": Result("The same keys by every library", "cpu.baselines"),
-    "baselines_gpu": Result("The same keys by every library on a GPU", "gpu.baselines"),
     "gpu_table": Result("Radix sorts on a GPU", "gpu.table", KERNELS),
     "gpu_comparison": Result("Comparison sorts, wide keys and merging on a GPU", "gpu.comparison", KERNELS),
     "algorithms_gpu": Result("Algorithms of the papers and a network on a GPU", "gpu.algorithms"),

@@ -70,19 +70,6 @@ FIGURES = {
             "dask.dataframe": ("dask.dataframe", VERMILION),
         },
     ),
-    "gpu_baselines": Figure(
-        "baselines_gpu",
-        "Sorting int64 keys on one GPU, from device memory to device memory",
-        {"baselines": ""},
-        {
-            "dask_gpusort, kernels": ("ours: kernels alone", BLUE),
-            "dask_gpusort, CuPy chunks": ("ours: Dask, CuPy chunks", SKY),
-            "CUB": ("CUB", BLACK),
-            "cupy.sort": ("cupy.sort", VERMILION),
-            "torch.sort": ("torch.sort", ORANGE),
-            "numpy.sort": ("numpy.sort, on the host", GREY),
-        },
-    ),
     "gpu_dask_chunks": Figure(
         "gpu_dask_arrays",
         "Sorting CuPy chunks on one GPU; the kernel and CuPy have one array",

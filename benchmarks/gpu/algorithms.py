@@ -9,7 +9,7 @@ build CUB's library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -54,29 +54,25 @@ SORTS: dict[str, Sort] = {
 }
 
 
-def points_of(table: Table, figure: str, dtype: Any, sorts: dict[str, Sort], sizes: Sequence[int]) -> Iterator[Point]:
-    """Check the results of sorts, then time them in turns, for more and more keys."""
+def points(table: Table, _: int) -> Iterator[Point]:
+    """Check the results of the sorts, then time them in turns, for more and more keys."""
     slow: set[str] = set()
-    for n in sizes:
-        keys = random_keys(dtype, n)
-        out, names = cp.empty_like(keys), [name for name in sorts if name not in slow]
+    for n in SIZES:
+        keys = random_keys(np.uint32, n)
+        out, names = cp.empty_like(keys), [name for name in SORTS if name not in slow]
         for name in names:
             out.view(np.uint8).fill(0x5A)
-            found = sorts[name](keys, out)
+            found = SORTS[name](keys, out)
             # The check uses none of our kernels.
             if not is_sorted_permutation(keys, out if found is None else found):
                 raise AssertionError(f"{name}, {n}: the result is not the sorted keys")
-        samples = timed({name: partial(sorts[name], keys, out) for name in names})
-        points = [Point(figure, name, n, samples[name]) for name in names]
+        samples = timed({name: partial(SORTS[name], keys, out) for name in names})
+        points = [Point("algorithms", name, n, samples[name]) for name in names]
         yield from points
         # The next size, of at least four times the keys, takes at least four times as long.
         slow |= {point.series for point in points if 4 * point.median > device.MOST_SECONDS}
-        yield Point(figure, "CUB", n, [table.cub.keys(keys) / 1e3])
+        yield Point("algorithms", "CUB", n, [table.cub.keys(keys) / 1e3])
         cp.get_default_memory_pool().free_all_blocks()
-
-
-def points(table: Table, _: int) -> Iterator[Point]:
-    yield from points_of(table, "algorithms", np.uint32, SORTS, SIZES)
 
 
 if __name__ == "__main__":
