@@ -189,7 +189,7 @@ HEADLINES = """
 51.2M int64 in 64 chunks, two Xeon threads | core_cpu | sort | `numpy.sort` on one thread; `dask.dataframe` sort_values
 2 GiB of int64, Zarr to Zarr, 2 workers of 512 MiB, 2 Xeon cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
 five quantiles of 51.2M float64, two Xeon threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
-xarray's median in memory, 10 % NaN, (730, 300, 400) float32, 2 Xeon threads; numbagg installed | order_statistics_cpu | median/73 | xarray
+xarray's median with numbagg, held (730, 300, 400) float32, 2 Xeon threads | order_statistics_cpu | median/73 | xarray
 `unique` of 12.8M distinct int64 in 16 chunks, two Xeon threads | sorted_order_cpu | unique | da.unique
 2^28 int64 in 64 chunks, 16 Xeon threads | cores_cpu | sort-int64/16 | Polars
 2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
