@@ -28,6 +28,7 @@ stats = pytest.importorskip("scipy.stats")
 if not hasattr(stats, "spearmanrho"):  # SciPy 1.17 has it first
     pytest.skip("SciPy is too old to take Dask arrays", allow_module_level=True)
 inside = pytest.mark.skipif(not INSIDE, reason="runs in a process that sets SCIPY_ARRAY_API")
+outside = pytest.mark.skipif(INSIDE, reason="runs in the first process")
 
 #: How many samples a test takes.
 TESTS = {"spearmanrho": 2, "chatterjeexi": 2, "mannwhitneyu": 2, "ansari": 2, "fligner": 3, "mood": 2, "wilcoxon": 2}
@@ -46,7 +47,7 @@ def run(*lines, **variables):
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.skipif(INSIDE, reason="this is that process")
+@outside
 def test_in_a_process_of_its_own():
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", __file__]
     env = os.environ | {"SCIPY_ARRAY_API": "1"}
@@ -302,11 +303,13 @@ for function in (served, stats.mood):
 """
 
 
+@outside
 @pytest.mark.parametrize("lines", [(BEFORE, 'dask_gpusort.register("scipy")'), ("dask_gpusort.register()", BEFORE)])
 def test_any_order_of_imports_and_all_is_restored(lines):
     run(*lines, CHECK, SCIPY_ARRAY_API="1")
 
 
+@outside
 def test_names_imported_before_refuse_dask_arrays():
     """Without what SciPy leaves out, they would give results of another axis."""
     run(
@@ -321,6 +324,7 @@ def test_names_imported_before_refuse_dask_arrays():
     )
 
 
+@outside
 def test_without_its_variable_scipy_stays_as_it_is():
     check_names = "assert not [one for one in dask_gpusort.registered() if one.name.startswith('scipy.stats')]"
     run("import scipy.stats", "dask_gpusort.register('scipy')", check_names, SCIPY_ARRAY_API="")
