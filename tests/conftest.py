@@ -27,10 +27,10 @@ _COMMON: dict[str, Any] = {
 }
 settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
 settings.register_profile("short", settings.get_profile("ci"), max_examples=12)
+settings.register_profile("few", settings.get_profile("ci"), max_examples=4)
 settings.register_profile("mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
-settings.register_profile("few", settings(), max_examples=-(-settings().max_examples // 3))
 
 # In Python 3.11 Dask's profiler and a thread that starts may wait for each other (see the guide's troubleshooting).
 os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
