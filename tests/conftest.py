@@ -27,7 +27,7 @@ _COMMON: dict[str, Any] = {
 }
 settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
 settings.register_profile("short", settings.get_profile("ci"), max_examples=12)
-settings.register_profile("few", settings.get_profile("ci"), max_examples=4)
+settings.register_profile("few", settings.get_profile("short"))
 settings.register_profile("mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
