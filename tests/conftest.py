@@ -19,15 +19,14 @@ from support.sorting import no_computation
 from dask_gpusort.chunk import numpy_ops
 
 # A busy machine can make a single example slow, so there is no deadline. "short", the default, and "ci" draw the same
-# examples on every run, so that a failure comes from the change under test; "mutants" does not explain one. "few" is
-# for properties that are shown with more examples in another kind of process.
+# examples on every run, so that a failure comes from the change under test; "mutants" does not explain one. Properties
+# that are shown with more examples in another kind of process ask for "short" themselves.
 _COMMON: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
 settings.register_profile("short", settings.get_profile("ci"), max_examples=12)
-settings.register_profile("few", settings.get_profile("short"))
 settings.register_profile("mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))

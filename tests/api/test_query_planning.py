@@ -78,7 +78,7 @@ def test_in_a_separate_process(names):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--show-capture=no", "--tb=short"]
     result = subprocess.run(
         [*command, *(str(HERE / name) for name in names)],
-        env={**os.environ, "HYPOTHESIS_PROFILE": "few", "DASK_ARRAY__QUERY_PLANNING": "True", "PYTHONPATH": path},
+        env={**os.environ, "HYPOTHESIS_PROFILE": "short", "DASK_ARRAY__QUERY_PLANNING": "True", "PYTHONPATH": path},
         cwd=HERE,
         capture_output=True,
         text=True,

@@ -98,7 +98,7 @@ def arguments(draw, name):
 
 @inside
 @pytest.mark.parametrize("name", TESTS)
-@settings(settings.get_profile("few"))
+@settings(settings.get_profile("short"))
 @given(data=st.data())
 def test_the_same_as_of_numpy_arrays(name, data):
     samples, lazy, axis, with_nan = data.draw(arguments(name))
@@ -203,7 +203,7 @@ def test_mode(axis, nan_policy, raise_if_computes):
 
 
 @inside
-@settings(settings.get_profile("few"), max_examples=40)
+@settings(settings.get_profile("short"), max_examples=40)
 @given(data=st.data())
 def test_quantile(data):
     """Also where SciPy's own has to serve, and where it refuses."""

@@ -62,7 +62,7 @@ def test_unique(cluster, drawn, unknown, index, inverse, counts, equal_nan):
 
 
 @COMPUTED
-@settings(settings.get_profile("few"))
+@settings(settings.get_profile("short"))
 @given(inputs(2), st.sampled_from(SETS))
 def test_sets(cluster, drawn, name):
     with cluster.as_current(), dask.config.set(gangs.IN_GANG):

@@ -57,7 +57,7 @@ def test_take(cluster, data, array, mode, gathered, others):
         oracle.assert_same_bits(got, array.take(at, mode=mode))
 
 
-@settings(settings.get_profile("few"))
+@settings(settings.get_profile("short"))
 @given(st.data(), st.integers(0, 2), MODES, GATHERED, OTHERS)
 def test_take_of_rows(cluster, data, axis, mode, gathered, others):
     with cluster.as_current(), dask.config.set(IN_GANG):
@@ -70,7 +70,7 @@ def test_take_of_rows(cluster, data, axis, mode, gathered, others):
         oracle.assert_same_bits(got, array.take(at, axis, mode=mode))
 
 
-@settings(settings.get_profile("few"))
+@settings(settings.get_profile("short"))
 @given(st.data(), ours.arrays(ELEMENTS, st.integers(4, 60)), GATHERED, OTHERS)
 def test_take_along_axis(cluster, data, array, gathered, others):
     with cluster.as_current(), dask.config.set(IN_GANG):
@@ -95,7 +95,7 @@ def or_refused(function, hosts, chunks, holders, **options):
     check(function, hosts, chunks, holders, **options)
 
 
-@settings(settings.get_profile("few"))
+@settings(settings.get_profile("short"))
 @given(st.data(), pairs(), st.sampled_from(["left", "right"]), GATHERED, OTHERS)
 def test_searchsorted(cluster, data, drawn, side, gathered, others):
     with cluster.as_current(), dask.config.set(IN_GANG):
@@ -104,7 +104,7 @@ def test_searchsorted(cluster, data, drawn, side, gathered, others):
         or_refused(dask_gpusort.searchsorted, [keys, needles], chunks, [gathered, others], side=side)
 
 
-@settings(settings.get_profile("few"))
+@settings(settings.get_profile("short"))
 @given(st.data(), pairs(), st.booleans(), st.sampled_from([None, "sort", "table"]), GATHERED, OTHERS)
 def test_isin(cluster, data, drawn, invert, kind, gathered, others):
     """Test elements are gathered, NaN among them, and are not sorted before."""
