@@ -25,7 +25,6 @@ def make(kind: str, n: int) -> list[np.ndarray]:
         return rng.integers(-(1 << bits - 1), (1 << bits - 1) - 1, n, dtype=f"i{bits // 8}")
 
     makers: dict[str, Callable[[], list[np.ndarray]]] = {
-        "few int64, float64": lambda: [rng.integers(0, 1_000, n), normal()],
         "int32": lambda: [integers(32)],
         "int64": lambda: [integers(64)],
         "int64 below 2**32": lambda: [rng.integers(0, (1 << 32) - 1, n)],  # common for counters and times

@@ -119,11 +119,8 @@ SORTED_ORDER = """
 `take` of 1 GiB at 1 GiB of positions, two workers of 1 GiB | take/workers
 """
 CORES = """
-`sort` of 2^28 int64 | sort-int64/*
-stable `argsort` of 2^25 int64 | stable-argsort-int64/*
-`sort` of 2^25 S20 | sort-S20/*
-`sort` of 2^25 complex128 | sort-complex128/*
-`lexsort` of 2^25 int64 of few values and float64 | lexsort-two-keys/*
+`sort` of 2^27 int64 | sort-int64/*
+stable `argsort` of 2^24 int64 | stable-argsort-int64/*
 """
 GPU_TABLE = """
 uint32 / float32, random bits | uint32/random float32/random
@@ -191,7 +188,7 @@ HEADLINES = """
 five quantiles of 51.2M float64, two Xeon threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
 xarray's median with numbagg, held (730, 300, 400) float32, 2 Xeon threads | order_statistics_cpu | median/73 | xarray
 `unique` of 12.8M distinct int64 in 16 chunks, two Xeon threads | sorted_order_cpu | unique | da.unique
-2^28 int64 in 64 chunks, 16 Xeon threads | cores_cpu | sort-int64/16 | Polars
+2^27 int64 in 64 chunks, 16 Xeon threads | cores_cpu | sort-int64/16 | Polars
 2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
 2^30 uint32 on each of two H200 | multi_gpu | u32-30/2 | PyTorch + NCCL
 """

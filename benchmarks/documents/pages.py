@@ -49,7 +49,6 @@ FILES: Mapping[str, Result] = {
         "receives at most. Messages: between workers, at most.",
     ),
     "passes": Result("Reads of the source and tasks of each function, counted", "cpu.passes"),
-    "baselines_cpu": Result("The same keys by every library", "cpu.baselines"),
     "gpu_table": Result("Radix sorts on a GPU", "gpu.table", KERNELS),
     "gpu_comparison": Result("Comparison sorts, wide keys and merging on a GPU", "gpu.comparison", KERNELS),
     "algorithms_gpu": Result("Algorithms of the papers and a network on a GPU", "gpu.algorithms"),

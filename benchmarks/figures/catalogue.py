@@ -45,9 +45,7 @@ class Figure:
 
     def source(self, record: Record) -> str:
         """The line below a figure: machine and commit."""
-        machine = record.machine
-        where = machine.get("device", "").partition(",")[0] or "{cpu}, {cores} cores".format(**machine)
-        return f"{where} · commit {machine['commit'][:10]}"
+        return f"{record.machine['device'].partition(',')[0]} · commit {record.machine['commit'][:10]}"
 
     def save(self, results: Path, path: Path) -> None:
         """Write the figure as SVG."""
@@ -57,19 +55,6 @@ class Figure:
 
 
 FIGURES = {
-    "baselines": Figure(
-        "baselines_cpu",
-        "Sorting int64 keys: the whole array in memory, in and out",
-        {"baselines": ""},
-        {
-            "dask_gpusort": ("dask_gpusort", BLUE),
-            "dask_gpusort, chunk by chunk": ("dask_gpusort, chunk by chunk", SKY),
-            "numpy.sort": ("numpy.sort", BLACK),
-            "Polars": ("Polars", ORANGE),
-            "array-api-compat": ("array-api-compat", PURPLE),
-            "dask.dataframe": ("dask.dataframe", VERMILION),
-        },
-    ),
     "gpu_dask_chunks": Figure(
         "gpu_dask_arrays",
         "Sorting CuPy chunks on one GPU; the kernel and CuPy have one array",

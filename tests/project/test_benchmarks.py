@@ -79,16 +79,6 @@ def test_a_quick_run_has_the_stored_rows(name: str, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.thorough
-def test_baselines_sort_the_same_keys(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
-    run("cpu.baselines", "--quick", "--output", str(tmp_path))
-    lines = record(tmp_path / "baselines_cpu.json").lines("baselines")
-    assert {"dask_gpusort", "numpy.sort", "dask.dataframe"} <= lines.keys()
-    assert all([point.x for point in line] == [1_000, 10_000] for line in lines.values())
-    assert all(point.median > 0 for line in lines.values() for point in line)
-
-
-@pytest.mark.thorough
 def test_many_threads_are_compared(tmp_path: Path) -> None:
     run("cpu.cores", "--quick", "--output", str(tmp_path))
     rows, stored = (record(one / "cores_cpu.json").rows for one in (tmp_path, RESULTS))

@@ -24,16 +24,16 @@ def test_stale_documents_are_named(tmp_path: Path) -> None:
     (page := tmp_path / "page.md").write_text("<!-- table: passes -->\n1\n<!-- end of table -->\n")
     for name, old, new in (
         ("gpu_table", r'"ours": [\d.e-]+', '"ours": 3.6979'),
-        ("baselines_cpu", "Xeon", "X"),
+        ("algorithms_gpu", "H200", "H100"),
     ):
         path = tmp_path / f"{name}.json"
         text, replaced = re.subn(old, new, path.read_text(), count=1)
         assert replaced
         path.write_text(text + " ")
-    assert [name for name, _ in command.stale(tmp_path, [page])] == ["baselines.svg", "gpu_table.md", "page.md: passes"]
+    assert [name for name, _ in command.stale(tmp_path, [page])] == ["gpu_algorithms.svg", "gpu_table.md", "page.md: passes"]
     text = run("documents", "--check", "--results", str(tmp_path), code=1)
     assert "stale: gpu_table.md" in text
-    assert "stale: baselines.svg" in text
+    assert "stale: gpu_algorithms.svg" in text
     run("documents", "--results", str(tmp_path))
     run("documents", "--check", "--results", str(tmp_path))
     assert "| 3.70 ms |" in (tmp_path / "gpu_table.md").read_text()
