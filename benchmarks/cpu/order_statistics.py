@@ -219,4 +219,4 @@ SECTIONS = {"flat": flat, "cubes": cubes, "stored": stored, "large": large}
 
 if __name__ == "__main__":
     options = arguments("cpu.order_statistics", __doc__, list(SECTIONS))
-    measure(options, "order_statistics_cpu", SECTIONS, options.effort)
+    measure(options, "order_statistics_cpu", SECTIONS, options.effort, packages=["numbagg", "flox"])
