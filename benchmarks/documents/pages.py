@@ -61,9 +61,8 @@ FILES: Mapping[str, Result] = {
         "Sorts on several GPUs of one host",
         "gpu.multi",
         "Medians of 7 warm runs, one right after another, wall time from the call to the last chunk; then the same "
-        "after a pause of 0.1 s. Rows without the second figure are medians of 5 after a pause. Peak: most device "
-        "memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data. Phases, "
-        "which the command no longer measures: tasks, and compute and transfer of the busiest worker.",
+        "after a pause of 0.1 s. A row without the second figure ran once. Peak: most device memory that a GPU had "
+        "allocated at a time, without the input, as a multiple of its share of the data.",
     ),
 }
 #: Details of rows that are for figures, or for the last column.
