@@ -45,7 +45,8 @@ class Figure:
 
     def source(self, record: Record) -> str:
         """The line below a figure: machine and commit."""
-        return f"{record.machine['device'].partition(',')[0]} · commit {record.machine['commit'][:10]}"
+        machine = record.machine
+        return f"{machine.get('device', machine['cpu']).partition(',')[0]} · commit {machine['commit'][:10]}"
 
     def save(self, results: Path, path: Path) -> None:
         """Write the figure as SVG."""

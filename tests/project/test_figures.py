@@ -50,7 +50,9 @@ def test_every_figure_has_data_and_is_drawn() -> None:
 def test_a_figure_names_its_source() -> None:
     records = load("harness.records")
     points = [records.Point("algorithms", "auto", 10, [1.0])]
-    found = records.Record({"device": "NVIDIA H200, NVIDIA H200", "commit": "0123456789abcdef"}, {}, points)
+    found = records.Record({"cpu": "EPYC", "commit": "0123456789abcdef"}, {}, points)
+    assert figures()["gpu_algorithms"].source(found) == "EPYC · commit 0123456789"
+    found.machine["device"] = "NVIDIA H200, NVIDIA H200"
     assert figures()["gpu_algorithms"].source(found) == "NVIDIA H200 · commit 0123456789"
 
 
