@@ -66,7 +66,7 @@ def rows(keys: int, effort: Effort) -> Iterator[Row]:
         for threads in THREADS:
             samples = seconds("ours", threads, effort.once if threads <= FEW_THREADS else effort) | others
             title = f"{name}, 2^{(keys >> fewer).bit_length() - 1}, {threads} thread{'s' * (threads > 1)}"
-            yield timed_row(slug(name, threads), title, samples, "s", keys=keys >> fewer, details={"x": threads})
+            yield timed_row(slug(name, threads), title, samples, "s", keys=keys >> fewer)
 
 
 if __name__ == "__main__":
