@@ -8,6 +8,8 @@ import errno
 import os
 import pickle
 import re
+import select
+import socket
 import stat
 import threading
 import time
@@ -127,6 +129,40 @@ def test_memory_is_read_by_its_path_while_it_is_kept(tmp_path, monkeypatch):
             store.read(one, 2, 5)  # who has opened it may read on
 
 
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux has memory with a path")
+@pytest.mark.parametrize("kind", ["socket", "pipe", "epoll", "file", "closed"])
+def test_a_path_of_memory_may_be_that_of_something_else(tmp_path, kind):
+    (handle,) = store_in(tmp_path, 1e9).put("key", [Run(np.arange(9))])
+    with contextlib.ExitStack() as stack:
+        if kind == "socket":
+            number = stack.enter_context(socket.socket()).fileno()
+        elif kind == "epoll":
+            number = stack.enter_context(select.epoll()).fileno()
+        elif kind == "pipe":
+            number, other = os.pipe()
+            for end in (number, other):
+                stack.callback(os.close, end)
+        else:
+            file = stack.enter_context(open(tmp_path / "file", "wb"))
+            number = file.fileno()
+            if kind == "closed":
+                file.close()
+        elsewhere = dataclasses.replace(handle, path=f"/proc/{os.getpid()}/fd/{number}")
+        with pytest.raises(store.RunIsGone):
+            store.read(elsewhere, 2, 5)
+
+
+def test_too_many_open_files_are_told(tmp_path, monkeypatch):
+    (handle,) = store_in(tmp_path).put("key", [Run(np.arange(9))])
+
+    def refuse_more(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(store.os, "open", refuse_more)
+    with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+        store.read(handle, 2, 5)
+
+
 def test_memory_has_no_path_if_many_files_are_open(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "MOST_OPEN", 4)
     own = store_in(tmp_path, 1e9)
@@ -167,6 +203,54 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path, make):
         own.take(handle.name, 0, 9)
 
 
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+@given(data=st.data())
+def test_a_changed_bit_is_found_where_it_is_read(tmp_path_factory, make, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "PART_BYTES", data.draw(st.sampled_from([8, 24, 64])))
+        patch.setattr(store, "BLOCK_BYTES", store.PART_BYTES * data.draw(st.integers(1, 3)))
+        patch.setattr(store, "PICKLED_ROWS", 4)
+        own = store_in(tmp_path_factory.mktemp("store"))
+        (handle,) = own.put("key", [make(np.arange(23))])
+        change_file(handle.path, data.draw(st.floats(0, 0.999)))
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, 23)] * 2)))
+        with pytest.raises(store.RunIsDamaged, match="other bytes than were written"):
+            own.take(handle.name, 0, 23)
+        with contextlib.suppress(store.RunIsDamaged):  # a part that is read may be the changed one
+            for one, other in zip(own.take(handle.name, start, stop).arrays, make(np.arange(23)).arrays, strict=True):
+                oracle.assert_same_bits(one, other[start:stop])
+        own.close()
+
+
+@given(data=st.data())
+def test_bits_of_a_part_do_not_cancel_out(data):
+    size = data.draw(st.integers(1, 3 * store.PART_BYTES))
+    written = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    bits = data.draw(st.sets(st.integers(0, 8 * size - 1), min_size=1, max_size=4))
+    if data.draw(st.booleans()):  # the same bit of several words
+        bits = {bit % 64 + bit // 64 * 64 for bit in bits} | {
+            63 + bit // 64 * 64 for bit in bits if bit // 64 < size // 8
+        }
+    read = np.unpackbits(written, bitorder="little")
+    read[list(bits)] ^= 1
+    read = np.packbits(read, bitorder="little")
+    first, second = (np.frombuffer(store.checksums(one), np.uint32) for one in (written, read))
+    changed = {bit // 8 // store.PART_BYTES for bit in bits}
+    assert set(np.flatnonzero(first != second)) == changed
+
+
+def test_an_error_of_the_disk_is_a_damaged_run(tmp_path, monkeypatch):
+    own = store_in(tmp_path)
+    (handle,) = own.put("key", [Run(np.arange(9))])
+
+    def fail(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(store.os, "preadv", fail)
+    with pytest.raises(store.RunIsDamaged, match="Input/output error"):
+        own.take(handle.name, 0, 9)
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize(
     ("code", "message"), [(errno.ENOSPC, "disk of worker address is full.*dask.config"), (errno.EIO, "error")]
@@ -174,10 +258,10 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path, make):
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, number, code, message):
     writes, write = iter(range(1, 9)), store._write_all
 
-    def fail(file, data):
+    def fail(file, view):
         if next(writes) == number:
             raise OSError(code, os.strerror(code))
-        return write(file, data)
+        write(file, view)
 
     monkeypatch.setattr(store, "_write_all", fail)
     own = store_in(tmp_path)
@@ -649,18 +733,153 @@ def test_a_lost_worker_that_the_scheduler_notices_late(kept_in, monkeypatch):
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
 
 
-def test_a_run_that_is_gone_is_told(on_cluster, kept_in, monkeypatch):
-    kept_in("files")
-    find = tasks.bound_all
+def change_file(path, part):
+    """Change one bit at some part of a file."""
+    with open(path, "r+b") as file:
+        file.seek(int(os.path.getsize(path) * part))
+        (byte,) = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 16]))
 
-    def lose_a_file(kept, plan):
-        os.unlink(kept[3][0].path)
-        return find(kept, plan)
 
-    monkeypatch.setattr(tasks, "bound_all", lose_a_file)
-    with pytest.raises(RuntimeError, match="a sorted run is gone from worker"):
-        sort().compute()
+def change_memory(handle):
+    """Forget a run, as no worker should."""
+    worker = distributed.worker.Worker._instances
+    (own,) = (one.plugins[plugins.NAME].store for one in worker if one.address == handle.worker)
+    own._kept.pop(handle.name, None)
+
+
+#: What happens to a run, where it is kept, how often it is made again then, and the word for it.
+LOSSES = {
+    "removed": ("files", lambda handle: os.unlink(handle.path), 3, "gone"),
+    "cut": ("files", lambda handle: os.truncate(handle.path, os.path.getsize(handle.path) - 1), 3, "gone"),
+    "changed": ("files", lambda handle: change_file(handle.path, 0.5), 1, "damaged"),
+    "changed, and read by its worker alone": (
+        "files of others",
+        lambda handle: change_file(handle.path, 0.99),
+        1,
+        "damaged",
+    ),
+    "forgotten": ("memory of others", change_memory, 3, "gone"),
+}
+
+
+@pytest.fixture
+def losses(monkeypatch, kept_in):
+    """Let runs be lost between the task that lists them and those that read them: `numbers`, in the first `times`."""
+
+    def let(where, lose, numbers, times):
+        listed = []
+        kept_in(where)
+        find = tasks.bound_all
+
+        def lose_some(kept, plan):
+            found = find(kept, plan)
+            listed.append([kept[number][0].name for number in numbers])
+            if len(listed) <= times:
+                for number in numbers:
+                    with contextlib.suppress(FileNotFoundError):  # one that was lost before, and is to be made again
+                        lose(kept[number][0])
+            return found
+
+        monkeypatch.setattr(tasks, "bound_all", lose_some)
+        monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
+        return listed
+
+    return let
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_run_that_is_lost_is_made_again(on_cluster, losses, loss):
+    where, lose, most, _ = LOSSES[loss]
+    listed = losses(where, lose, [3, 7], most)
+    check(on_cluster, sort())
+    assert most < len(listed) <= 2 * most + 1  # both at once, or one after the other
+    assert len({names[0] for names in listed}) > most
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_run_that_is_lost_again_is_told(on_cluster, losses, loss):
+    where, lose, most, word = LOSSES[loss]
+    listed = losses(where, lose, [3], 99)
+    future = on_cluster.compute(sort())
+    message = str(gangs.error_of(future))
+    assert re.search(f"a sorted run is {word} on worker .*://.*, after it was made again.*disk", message)
+    if where.startswith("files"):
+        assert listed[-1][0] in message  # the file
+    assert len(listed) == most + 1
+    del future
     runs.check_nothing_is_left(on_cluster)
+
+
+def test_cuts_of_a_damaged_run_are_found_again(on_cluster, kept_in, monkeypatch):
+    in_rounds(monkeypatch)
+    kept_in("files")
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
+    list_runs, listed = tasks.list_runs, []
+
+    def change_one(handles, *others):
+        found = list_runs(handles, *others)
+        listed.append([table.name for table in others[0]])
+        if len(listed) == 1:
+            change_file(handles[3].path, 0.5)
+        return found
+
+    monkeypatch.setattr(tasks, "list_runs", change_one)
+    check(on_cluster, sort())
+    first, second = listed
+    assert first != second
+
+
+@pytest.mark.parametrize("times", [1, 10**9])
+def test_an_answer_that_is_damaged_is_asked_for_again(on_cluster, kept_in, monkeypatch, times):
+    kept_in("memory of others")
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 1)
+    pickled, sent = store.Store._pickled, []
+
+    def damage(self, names, bounds):
+        reply = pickled(self, names, bounds)
+        sent.append(names)
+        return {**reply, "checksums": b"other"} if len(sent) <= times else reply
+
+    monkeypatch.setattr(store.Store, "_pickled", damage)
+    if times == 1:
+        check(on_cluster, sort())
+    else:
+        future = on_cluster.compute(sort())
+        assert re.search("in vain .*its answer has other bytes than were sent", str(gangs.error_of(future)))
+        del future
+        runs.check_nothing_is_left(on_cluster)
+    assert len(sent) > 1
+
+
+@pytest.mark.parametrize("seconds", [0.5, 10**9])
+def test_a_list_whose_worker_cannot_reach_another(monkeypatch, seconds):
+    # Dask's own fetch fails, as behind a firewall: the first worker and the others are apart.
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 2)
+    get, since = distributed.worker.get_data_from_worker, []
+
+    async def get_of_near(rpc, keys, worker, *, who=None, **options):
+        since.append(time.monotonic())
+        if since[-1] - since[0] < seconds:
+            raise OSError("no route")
+        return await get(rpc, keys, worker, who=who, **options)
+
+    monkeypatch.setattr(distributed.worker, "get_data_from_worker", get_of_near)
+    with runs.cluster(2) as client:
+        if seconds < 1:  # it heals
+            check(client, sort())
+        else:
+            future = client.compute(sort())
+            message = str(gangs.error_of(future))
+            found = re.search("^worker (.*) has asked worker (.*) for sorted runs in vain", message).groups()
+            assert set(found) == set(client.scheduler_info(n_workers=-1)["workers"])
+            assert "firewalls" in message
+            del future
+            runs.check_nothing_is_left(client)
+    assert len(since) > 1
 
 
 @pytest.mark.parametrize("where", ["memory", "files", "files in directories"])

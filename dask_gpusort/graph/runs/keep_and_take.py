@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +14,13 @@ import numpy as np
 from distributed import Reschedule, get_worker
 
 from ...chunk.run import Run
-from .._distributed import plugin_of_worker
+from .._distributed import Status, offload, plugin_of_worker
 from ..input_checks import changed_source
-from .plugins import HEARD, LISTED, NAME
-from .store import Handle, RunIsGone, Store, empty_run, has_fixed_width, read, read_into
+from .store import Handle, RunIsGone, Store, checksums, empty_run, has_fixed_width, read, read_into
 
+#: Name of the plugins of the scheduler and of workers, and of what the scheduler's is asked.
+NAME = "gpusort-runs"
+LISTED, HEARD, AGAIN, UNREACHED = "sort_run_listed", "sort_run_heard", "sort_run_again", "sort_run_unreached"
 #: Seconds until a task is tried again that needs runs of a worker which does not answer: if it is lost, the scheduler
 #: notices, and lets its runs be made again.
 RETRY_SECONDS = 0.5
@@ -44,14 +47,16 @@ def rows_as_run(*arrays: Any) -> Run:
     return Run(np.zeros(len(arrays[0]), np.uint8), arrays)
 
 
-def check_listed(handles: Iterable[Handle]) -> None:
-    """Refuse to list runs that differ from those that this task has listed before."""
+def check_listed(handles: Iterable[Handle], cuts: Iterable[Any] = ()) -> None:
+    """Refuse to list runs, or cuts of them, that differ from those that this task has listed before."""
     # Others may have finished with slices of those, before a worker was lost and a run was made again.
     worker: Any = get_worker()
-    checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).tobytes())
+    checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).data)
+    for ends in cuts:
+        checksum = zlib.crc32(ends, checksum)
     asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
     if not asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result():
-        raise changed_source("a chunk that was made again, after a worker was lost, has other elements")
+        raise changed_source("a chunk that was made again, after a worker or a file was lost, has other elements")
 
 
 def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> list[Run]:
@@ -69,7 +74,7 @@ def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) ->
             far.setdefault(handle.worker, []).append(number)
     if far:
         asked = {
-            worker: ([handles[number].name for number in numbers], [bounds[number] for number in numbers])
+            worker: ([handles[number] for number in numbers], [bounds[number] for number in numbers])
             for worker, numbers in far.items()
         }
         for worker, runs in _ask(store, asked).items():
@@ -118,38 +123,72 @@ def _copied(run: Run, target: Run | None) -> Run:
     return target
 
 
-def _ask(store: Store, asked: Mapping[str, tuple[list[str], list[tuple[int, int]]]]) -> dict[str, list[Run]]:
+def _ask(store: Store, asked: Mapping[str, tuple[list[Handle], list[tuple[int, int]]]]) -> dict[str, list[Run]]:
     """Slices of runs that peers keep, one message to each."""
     worker: Any = get_worker()
 
-    async def ask(address: str) -> dict[str, Any]:
-        names, bounds = asked[address]
+    async def ask(address: str) -> list[Run] | None:
+        handles, bounds = asked[address]
+        names = {handle.name: handle for handle in handles}
         try:
             # Dask tries to reach a worker for half a minute, in which this thread would do nothing else.
             worker.rpc.reuse(address, await worker.rpc.connect(address, timeout=CONNECT_SECONDS))
-            reply: dict[str, Any] = await worker.rpc(address).sort_run_take(names=names, bounds=bounds)
+            reply = await worker.rpc(address).sort_run_take(names=[handle.name for handle in handles], bounds=bounds)
+            if reply["status"] == "OK":
+                runs = await offload(_runs_of, reply)
+                store.silent.pop(address, None)
+                return runs
         except OSError as error:
             reply = {"status": "closes", "reason": repr(error)}
         if reply["status"] == "closes":
             await _check_lost(worker, store, address, reply["reason"])
         else:
-            store.silent.pop(address, None)
-        return reply
+            await _make_again(worker, names[reply["name"]], reply["status"], reply["reason"])
+        return None
 
-    async def ask_all() -> list[dict[str, Any]]:
+    async def ask_all() -> list[list[Run] | None]:
         return await asyncio.gather(*map(ask, asked))
 
-    replies = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
-    if any(reply["status"] == "closes" for reply in replies):
+    found = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
+    replies = {address: runs for address, runs in zip(asked, found, strict=True) if runs is not None}
+    if len(replies) < len(asked):
         time.sleep(RETRY_SECONDS)
         raise Reschedule
-    for address, reply in zip(asked, replies, strict=True):
-        if reply["status"] == "gone":
-            raise RuntimeError(f"a sorted run is gone from worker {address}: {reply['reason']}")
-    return {
-        address: [getattr(run, "data", run) for run in reply["runs"]]
-        for address, reply in zip(asked, replies, strict=True)
-    }
+    return replies
+
+
+def _runs_of(reply: Mapping[str, Any]) -> list[Run]:
+    """The runs of an answer, if it came as it was sent."""
+    data = getattr(reply["runs"], "data", reply["runs"])
+    if checksums(data) != reply["checksums"]:
+        raise OSError("its answer has other bytes than were sent")
+    runs: list[Run] = pickle.loads(data)
+    return runs
+
+
+async def _make_again(worker: Any, handle: Handle, status: str, reason: str) -> None:
+    """Let the scheduler have a run made again that its worker cannot read; raise an error if that was in vain."""
+    again = getattr(worker.scheduler, AGAIN)
+    if not await again(key=handle.key, name=handle.name, worker=handle.worker, status=status):
+        raise RuntimeError(
+            f"a sorted run is {status} on worker {handle.worker}, after it was made again: {reason} "
+            f"({handle.path or 'in its memory'}). Look at that disk and at what removes files from it, or set "
+            "temporary-directory in dask.config to another disk, or gpusort.directories to folders on others"
+        )
+
+
+async def watch_list(worker: Any, key: Any) -> None:
+    """Let the list of runs fail if handles do not come: Dask asks a worker that it cannot reach for ever."""
+    lacking: set[Any] = set()
+    since = time.monotonic()
+    while (task := worker.state.tasks.get(key)) is not None and task.state == "waiting":
+        now, found = time.monotonic(), {one.key for one in task.waiting_for_data}
+        if found != lacking or worker.status != Status.running:
+            lacking, since = found, now
+        elif (seconds := now - since) > SILENT_SECONDS:
+            unreached = getattr(worker.scheduler, UNREACHED)
+            await unreached(key=key, keys=list(lacking), worker=worker.address, seconds=seconds)
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _check_lost(worker: Any, store: Store, address: str, reason: str) -> None:
@@ -161,8 +200,13 @@ async def _check_lost(worker: Any, store: Store, address: str, reason: str) -> N
     store.silent[address] = since, now
     seconds = now - since
     if seconds > SILENT_SECONDS and await getattr(worker.scheduler, HEARD)(worker=address, seconds=seconds / 2):
-        raise RuntimeError(
-            f"worker {store.address} has asked worker {address} for sorted runs in vain for {seconds:.0f} s, though "
-            "the scheduler hears of it: let workers reach each other at their addresses (firewalls, ports, and the "
-            f"option interface of workers), or leave out workers that cannot. The last error: {reason}"
-        )
+        raise unreached(store.address, address, seconds, reason)
+
+
+def unreached(worker: str, peer: str, seconds: float, reason: str) -> RuntimeError:
+    """The error of a worker that does not get sorted runs of a peer."""
+    return RuntimeError(
+        f"worker {worker} has asked worker {peer} for sorted runs in vain for {seconds:.0f} s, though the scheduler "
+        "hears of it: let workers reach each other at their addresses (firewalls, ports, and the option interface of "
+        f"workers), or leave out workers that cannot. The last error: {reason}"
+    )

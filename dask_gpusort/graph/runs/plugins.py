@@ -2,9 +2,9 @@
 
 Dask frees the result of a task when all tasks that need it have run. Who takes slices needs the runs, but depends on
 the task that lists them alone, so that the graph does not grow with runs times groups. So the plugin of the scheduler
-wants the runs, as a client does, until the list is released. When a worker is lost, it releases the runs of that
-worker, whose handles others may have, and the lists that name them: Dask makes them again, and the tasks that still
-have to take slices wait for that.
+wants the runs, as a client does, until the list is released. When a worker is lost, or cannot read a run again, it
+releases these runs, whose handles others may have, and the lists that name them: Dask makes them again, and the tasks
+that still have to take slices wait for that.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ from .._dask import MarkedTask
 from .._distributed import (
     CheckedSchedulerPlugin,
     CheckedWorkerPlugin,
+    dumps,
     logs_errors,
     register_on_workers,
     register_once,
     wall_time,
 )
 from ..placement import make_transitions
-from .store import Store, capacity_of
+from .keep_and_take import AGAIN, HEARD, LISTED, NAME, UNREACHED, unreached, watch_list
+from .store import RunIsDamaged, RunIsGone, Store, capacity_of
 
-NAME = "gpusort-runs"
 DROP = "sort-run-drop"
-LISTED, KEPT, HEARD = "sort_run_listed", "sort_run_kept", "sort_run_heard"
+KEPT = "sort_run_kept"
+#: How often a run is made again whose worker does not have it any more, or reads other bytes than it wrote.
+MOST_AGAIN = {RunIsGone.status: 3, RunIsDamaged.status: 1}
 
 
 class RunTask(MarkedTask):
@@ -64,6 +67,8 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         scheduler.handlers[LISTED] = self.is_first
         scheduler.handlers[KEPT] = self.is_kept
         scheduler.handlers[HEARD] = self.is_heard
+        scheduler.handlers[AGAIN] = self.make_again
+        scheduler.handlers[UNREACHED] = self.give_up
         await register_on_workers(scheduler, RunWorkerPlugin())
 
     def restart(self, scheduler: Any) -> None:
@@ -71,6 +76,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         self._listed: dict[Key, set[Key]] = {}  # by each task that lists runs, the tasks that keep them
         self._checksums: dict[Key, int] = {}  # of the first list of each task
         self._keepers: dict[Key, str] = {}  # the worker of each task that keeps runs
+        self._unread: dict[Key, list[str]] = {}  # by each such task, the runs that their workers could not read
         scheduler.clients.pop(NAME, None)
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
@@ -103,15 +109,38 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
             elif finish == "released":
                 return  # Dask releases what only a lost worker had before it calls `remove_worker`
             del self._keepers[key]
+        if finish == "forgotten":
+            self._unread.pop(key, None)
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Let the runs that were kept there be made again, and the lists, which have their handles."""
         lost = {key for key, keeper in self._keepers.items() if keeper == worker}
-        lists = {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)}
-        again: dict[Key, str] = {key: "released" for key in (*lost, *lists) if scheduler.tasks[key].state == "memory"}
-        make_transitions(scheduler, again, f"{NAME}-lost")
+        self._make_again(lost, {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)})
         for key in lost:
             self._keepers.pop(key, None)
+
+    def make_again(self, key: Key, name: str, worker: str, status: str) -> bool:
+        """Handler: let a run be made again that its worker cannot read; False if that was done often enough."""
+        if key not in self.scheduler.tasks:
+            return True  # nobody wants it
+        unread = self._unread.setdefault(key, [])
+        new = name not in unread
+        if new:
+            unread.append(name)
+        again = unread.index(name) < MOST_AGAIN[status]
+        if new and again and self._keepers.get(key) == worker:
+            # The cuts may be wrong too that were found in a damaged run.
+            made = [key]
+            for one in made:
+                dependents = {state.key for state in self.scheduler.tasks[one].dependents} - self._listed.keys()
+                made += dependents.difference(made)
+            self._make_again(set(made), {key for key, runs in self._listed.items() if not runs.isdisjoint(made)})
+        return again
+
+    def _make_again(self, runs: set[Key], lists: set[Key]) -> None:
+        tasks = self.scheduler.tasks
+        again: dict[Key, str] = {key: "released" for key in (*runs, *lists) if tasks[key].state == "memory"}
+        make_transitions(self.scheduler, again, f"{NAME}-lost")
 
     def is_first(self, key: Key, checksum: int) -> bool:
         """Handler: whether the runs that a task lists are those that it listed first."""
@@ -125,6 +154,23 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         """Handler: whether the scheduler has heard of a worker lately."""
         state = self.scheduler.workers.get(worker)
         return state is not None and wall_time() - state.last_seen < seconds
+
+    def give_up(self, key: Key, keys: list[Key], worker: str, seconds: float) -> None:
+        """Handler: let a list fail whose worker gets no handles, unless all who have them are lost."""
+        tasks, state = self.scheduler.tasks, self.scheduler.tasks.get(key)
+        peers = {peer.address for one in keys if one in tasks for peer in tasks[one].who_has or ()}
+        heard = sorted(peer for peer in peers if self.is_heard(peer, seconds / 2))
+        if heard and state is not None and state.processing_on is not None:
+            error = unreached(worker, heard[0], seconds, "Dask gets no results of it")
+            self.scheduler.handle_task_erred(
+                key=key,
+                worker=worker,
+                exception=dumps(error),
+                exception_text=repr(error),
+                traceback=None,
+                stimulus_id=f"{NAME}-unreached",
+                run_id=state.run_id,
+            )
 
     def _want(self, key: Key) -> None:
         self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)
@@ -155,6 +201,9 @@ class RunWorkerPlugin(CheckedWorkerPlugin):
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:
         """Forget the runs of a cancelled task, but not those of which Dask drops a replica of the result."""
         # `finish` is what the transition was asked for: a cancelled task that ends is asked to be in memory.
+        task = self.worker.state.tasks.get(key) if finish == "waiting" else None
+        if task is not None and isinstance(task.run_spec, ListTask):
+            self.worker.loop.add_callback(watch_list, self.worker, key)
         names = self.store.names(key)
         if names and (start, finish) == ("memory", "released"):
             self.worker.loop.add_callback(self._drop_unless_kept, key, names)

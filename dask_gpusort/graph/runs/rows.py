@@ -136,7 +136,8 @@ class KeptPut(Put):
 
 def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
     """Task: where all runs are."""
-    check_listed([*rows, *(handle for one in kept for handle in one.handles)])
+    handles = [handle for one in kept for handle in one.handles]
+    check_listed([*rows, *handles], (ends for one in kept for ends in one.ends))
     return rows, kept
 
 

@@ -16,8 +16,8 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import count, pairwise
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,18 +40,43 @@ MEMORY_SHARE = 0.4
 PICKLED_ROWS = 1 << 13
 #: About as many rows of a run are checked when it is made again.
 CHECKED_ROWS = 1 << 10
+#: Bytes that have a checksum of their own: who reads a slice of a file reads at most two parts that it does not need.
+PART_BYTES = 1 << 15
+#: Bytes of a file that are written, or read, and checked at once: a processor's cache holds them.
+BLOCK_BYTES = 1 << 19
+#: Weights of the words of a part in its checksum: random, so that errors of several bits do not cancel out; and odd.
+WEIGHTS = np.random.default_rng(0).integers(0, 1 << 63, PART_BYTES // 8, np.uint64) * 2 + 1
 #: Files that a process may have open for runs, of the number that it may have for all: a connection is a file too.
 MOST_OPEN = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512) // 2
 #: Where Linux lists processes and their open files, memory among them, which they may open that have the same user.
 PROCESSES = "/proc/"
 #: Errors of a disk that has no space left.
 FULL = (errno.ENOSPC, errno.EDQUOT)
+#: Errors of a process that has too many files open.
+TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 #: Files are for the user of the worker alone.
 OWNER_ONLY = 0o700
+SHORTER = "its file is shorter than it was written"
 
 
 class RunIsGone(Exception):
     """A run cannot be read where its handle says."""
+
+    status = "gone"
+
+
+class RunIsDamaged(RunIsGone):
+    """The file of a run has other bytes than were written."""
+
+    status = "damaged"
+
+
+class Piece(NamedTuple):
+    """Bytes of a file: those of an array, or of some pickled rows."""
+
+    start: int
+    stop: int
+    checksums: bytes  # of `checksums`; empty in memory
 
 
 @dataclass(frozen=True)
@@ -69,13 +94,14 @@ class Handle:
     """Say where a run is kept, as the result of the task that sorts the run."""
 
     name: str  # of this attempt to make the run alone
+    key: Any  # of the task that makes the run
     worker: str  # address of the worker that keeps it
     path: str  # of its file, or of the memory that it is in; empty if that has none
     length: int  # keys
     like: Run  # has the dtypes of the run, and no keys
     checksum: int  # of some of its rows: it tells a run that was made again and differs
-    #: Where each pickled part ends in the file; empty if rows have a fixed width: then one array follows another.
-    ends: tuple[int, ...] = ()
+    #: What follows one another in the file: an array each if rows have a fixed width, else pickled rows.
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def fixed(self) -> bool:
@@ -84,19 +110,25 @@ class Handle:
 
     def open(self) -> Descriptor:
         """Open its file, which the handle keeps unless many are open: groups take a slice each."""
-        # Memory's path may be that of something else, in another container.
         known: Descriptor | None = self.__dict__.get("_descriptor")
         if known:
             return known
         try:
+            self._check_memory(self.path)  # not to open what waits or acts, such as a pipe
             opened = Descriptor(os.open(self.path, os.O_RDONLY))
-        except (FileNotFoundError, PermissionError) as error:
+            self._check_memory(f"{PROCESSES}self/fd/{opened.number}")
+        except OSError as error:
+            if error.errno in TOO_MANY_OPEN:
+                raise
             raise RunIsGone(str(error)) from error
-        if self.path.startswith(PROCESSES) and self.name not in os.readlink(f"{PROCESSES}self/fd/{opened.number}"):
-            raise RunIsGone(f"{self.path} is not its memory")
         if opened.number < MOST_OPEN:
             self.__dict__["_descriptor"] = opened
         return opened
+
+    def _check_memory(self, path: str) -> None:
+        """Refuse memory's path if it is that of something else, in another container or of a later time."""
+        if self.path.startswith(PROCESSES) and self.name not in os.readlink(path):
+            raise RunIsGone(f"{self.path} is not its memory")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_descriptor"}
@@ -153,20 +185,21 @@ class Store:
         self.drop(key)
         names: list[str] = []
         try:
-            handles = [self._put(names, run) for run in runs]
+            handles = [self._put(key, names, run) for run in runs]
         except BaseException:
             self._forget(names)
             raise
         self._names[key] = names  # only now, as the key may be dropped meanwhile
         return handles
 
-    def _put(self, names: list[str], run: Run) -> Handle:
+    def _put(self, key: Any, names: list[str], run: Run) -> Handle:
         if self.closed:
             raise RunIsGone(f"worker {self.address} closes")
         name = uuid.uuid4().hex
+        handle = Handle(name, key, self.address, "", len(run), run[:0].own(), checksum_of(run))
         # The run is there already, but so will others be that are being sorted now.
         fits = run.__sizeof__() <= self.capacity()
-        self._kept[name] = kept = self._hold(name, run) if fits else Kept(self._write(name, run))
+        self._kept[name] = kept = self._hold(handle, run) if fits else Kept(self._write(handle, run))
         names.append(name)
         return kept.handle
 
@@ -216,22 +249,29 @@ class Store:
     async def serve(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Handler: slices of runs, for a peer that cannot read them itself."""
         try:
-            found = await offload(lambda: [self.take(name, *ends) for name, ends in zip(names, bounds, strict=True)])
+            return await offload(self._pickled, names, bounds)
         except RunIsGone as error:
-            return {"status": "closes" if self.closed else "gone", "reason": str(error)}
-        return {"status": "OK", "runs": [to_serialize(one) for one in found]}
+            name, reason = error.args
+            return {"status": "closes" if self.closed else error.status, "name": name, "reason": str(reason)}
 
-    def _handle(self, name: str, run: Run, path: str, ends: tuple[int, ...] = ()) -> Handle:
-        return Handle(name, self.address, path, len(run), run[:0].own(), checksum_of(run), ends)
+    def _pickled(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Slices of runs as one message: a frame for each slice takes a millisecond."""
+        found = []
+        for name, ends in zip(names, bounds, strict=True):
+            try:
+                found.append(self.take(name, *ends))
+            except RunIsGone as error:
+                raise type(error)(name, error) from error
+        data = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+        return {"status": "OK", "runs": to_serialize(data), "checksums": checksums(data)}
 
-    def _hold(self, name: str, run: Run) -> Kept:
+    def _hold(self, handle: Handle, run: Run) -> Kept:
         """Keep a run in memory, with a path if there is such memory."""
-        file = memory_file(name) if has_fixed_width(run) else None
+        file = memory_file(handle.name) if handle.fixed else None
         if file is None:
-            return Kept(self._handle(name, run, ""), run.own())
-        for data in _parts(run):
-            _write_all(file, data)
-        handle = self._handle(name, run, f"{PROCESSES}{os.getpid()}/fd/{file.number}")
+            return Kept(handle, run.own())
+        pieces = _write_pieces(file, run, checked=False)
+        handle = replace(handle, path=f"{PROCESSES}{os.getpid()}/fd/{file.number}", pieces=pieces)
         # Dask counts what the process has in memory.
         return Kept(handle, _mapped(file, handle, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ), file)
 
@@ -264,22 +304,21 @@ class Store:
                     directory,
                 ) from error
 
-    def _write(self, name: str, run: Run) -> Handle:
+    def _write(self, handle: Handle, run: Run) -> Handle:
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         for folder in self.folders():
-            path, ends = folder / name, [0]
+            path = folder / handle.name
             try:
                 folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
                 file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-                for data in _parts(run):
-                    ends.append(ends[-1] + _write_all(file, data))
+                pieces = _write_pieces(file, run)
             except OSError as error:
                 path.unlink(missing_ok=True)
                 if error.errno not in FULL:
                     raise
                 full = error
             else:
-                return self._handle(name, run, str(path), () if has_fixed_width(run) else tuple(ends[1:]))
+                return replace(handle, path=str(path), pieces=pieces)
         raise OSError(
             full.errno,
             f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
@@ -300,13 +339,15 @@ def memory_file(name: str) -> Descriptor | None:
 
 def _mapped(file: Descriptor, handle: Handle, **how: int) -> Run:
     """The arrays of a run in a file."""
-    memory = mmap.mmap(file.number, 0, **how) if os.fstat(file.number).st_size else b""
-    arrays, offset = [], 0
-    for array in handle.like.arrays:
-        shape = handle.length, *array.shape[1:]
-        arrays.append(np.ndarray(shape, array.dtype, memory, offset))
-        offset += arrays[-1].nbytes
-    return Run(arrays[0], tuple(arrays[1:]))
+    size = os.fstat(file.number).st_size
+    if size < handle.pieces[-1].stop:
+        raise RunIsGone(SHORTER)
+    memory = mmap.mmap(file.number, 0, **how) if size else b""
+    keys, *values = (
+        np.ndarray((handle.length, *array.shape[1:]), array.dtype, memory, piece.start)
+        for array, piece in zip(handle.like.arrays, handle.pieces, strict=True)
+    )
+    return Run(keys, tuple(values))
 
 
 def _remove(runs: list[Kept]) -> None:
@@ -316,7 +357,7 @@ def _remove(runs: list[Kept]) -> None:
             Path(kept.handle.path).unlink(missing_ok=True)
 
 
-def _parts(run: Run) -> Iterator[Any]:
+def _pieces(run: Run) -> Iterator[Any]:
     """What is written of a run, one after another."""
     if has_fixed_width(run):
         yield from map(byte_view, run.arrays)
@@ -325,11 +366,36 @@ def _parts(run: Run) -> Iterator[Any]:
         yield pickle.dumps(run[start : start + PICKLED_ROWS])
 
 
-def _write_all(file: Descriptor, data: Any) -> int:
-    view, done = memoryview(data), 0
+def _write_pieces(file: Descriptor, run: Run, *, checked: bool = True) -> tuple[Piece, ...]:
+    """Write a run into an empty file."""
+    pieces, start = [], 0
+    for piece in _pieces(run):
+        data, found = memoryview(piece), []
+        for block in (data[begin : begin + BLOCK_BYTES] for begin in range(0, data.nbytes, BLOCK_BYTES)):
+            _write_all(file, block)
+            found.append(checksums(block) if checked else b"")
+        pieces.append(Piece(start, start := start + data.nbytes, b"".join(found)))
+    return tuple(pieces)
+
+
+def checksums(data: Any) -> bytes:
+    """The checksums of the parts of some bytes, as uint32: upper halves of sums of weighted words, modulo 2^64.
+
+    A part that was changed has another one but for one in 2^32.
+    """
+    # A multiplication moves bits up alone, so upper bits are added to the lower ones first.
+    padded = np.frombuffer(data, np.uint8)
+    if rest := len(padded) % PART_BYTES:
+        padded = np.concatenate([padded, np.zeros(PART_BYTES - rest, np.uint8)])
+    words = padded.view(np.uint64).reshape(-1, PART_BYTES // 8)
+    sums = np.einsum("ij,j->i", words ^ (words >> 32), WEIGHTS[: PART_BYTES // 8])
+    return (sums >> 32).astype(np.uint32).tobytes()
+
+
+def _write_all(file: Descriptor, view: memoryview) -> None:
+    done = 0
     while done < view.nbytes:
         done += os.write(file.number, view[done:])
-    return done
 
 
 def _read_all(file: Descriptor, data: Any, offset: int) -> None:
@@ -337,8 +403,40 @@ def _read_all(file: Descriptor, data: Any, offset: int) -> None:
     while done < view.nbytes:
         count = os.preadv(file.number, [view[done:]], offset + done)
         if not count:
-            raise RunIsGone("its file is shorter than it was written")
+            raise RunIsGone(SHORTER)
         done += count
+
+
+def _read_piece(handle: Handle, piece: Piece, data: Any, offset: int) -> None:
+    """Read bytes of a piece, from some offset on; those of a disk in whole parts, whose checksums are compared."""
+    file, view = handle.open(), memoryview(data)
+    if not piece.checksums:
+        _read_all(file, view, piece.start + offset)
+        return
+    stop, length = offset + view.nbytes, piece.stop - piece.start
+    first, last = offset // PART_BYTES * PART_BYTES, min(length, -(-stop // PART_BYTES) * PART_BYTES)
+    for begin in range(first, last, BLOCK_BYTES):
+        block = _block()[: min(BLOCK_BYTES, last - begin)]
+        try:
+            _read_all(file, block, piece.start + begin)
+        except OSError as error:
+            raise RunIsDamaged(str(error)) from error
+        found, at = checksums(block), begin // PART_BYTES * 4
+        if found != piece.checksums[at : at + len(found)]:
+            raise RunIsDamaged("its file has other bytes than were written")
+        low, high = max(begin, offset), min(begin + len(block), stop)
+        view[low - offset : high - offset] = block[low - begin : high - begin]
+
+
+_buffers = threading.local()
+
+
+def _block() -> memoryview:
+    """Memory of this thread for a block: new memory would take longer to get than to fill."""
+    if len(getattr(_buffers, "block", ())) != BLOCK_BYTES:
+        _buffers.block = memoryview(bytearray(BLOCK_BYTES))
+    block: memoryview = _buffers.block
+    return block
 
 
 def read(handle: Handle, start: int, stop: int) -> Run:
@@ -358,21 +456,18 @@ def empty_run(like: Run, length: int) -> Run:
 
 def read_into(handle: Handle, start: int, run: Run) -> None:
     """Read as many rows as a run has, from some row on, from the file of another one into its arrays."""
-    file, offset = handle.open(), 0
-    for array in run.arrays:
-        row = _row_bytes(array)
-        _read_all(file, byte_view(array).data, offset + start * row)
-        offset += handle.length * row
+    for array, piece in zip(run.arrays, handle.pieces, strict=True):
+        _read_piece(handle, piece, byte_view(array), start * _row_bytes(array))
 
 
 def _unpickle(handle: Handle, start: int, stop: int) -> Run:
     if start == stop:
         return handle.like
     first, last = start // PICKLED_ROWS, -(-stop // PICKLED_ROWS)
-    spans = list(pairwise((0, *handle.ends)))[first:last]
-    pickled = [bytearray(end - begin) for begin, end in spans]
-    for (begin, _), data in zip(spans, pickled, strict=True):
-        _read_all(handle.open(), data, begin)
+    pieces = handle.pieces[first:last]
+    pickled = [bytearray(piece.stop - piece.start) for piece in pieces]
+    for piece, data in zip(pieces, pickled, strict=True):
+        _read_piece(handle, piece, data, 0)
     parts = list(map(pickle.loads, pickled))
     whole = parts[0] if len(parts) == 1 else Run.concat(parts)
     return whole[start - first * PICKLED_ROWS : stop - first * PICKLED_ROWS]
