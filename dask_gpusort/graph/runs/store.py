@@ -42,7 +42,7 @@ PICKLED_ROWS = 1 << 13
 CHECKED_ROWS = 1 << 10
 #: Bytes that have a checksum of their own: who reads a slice of a file reads at most two parts that it does not need.
 PART_BYTES = 1 << 15
-#: Bytes of a file that are written, or read, and checked at once: a processor's cache holds them.
+#: Bytes that are read, or checked, at once: a processor's cache holds them.
 BLOCK_BYTES = 1 << 19
 #: Weights of the words of a part in its checksum: random, so that errors of several bits do not cancel out; and odd.
 WEIGHTS = np.random.default_rng(0).integers(0, 1 << 63, PART_BYTES // 8, np.uint64) * 2 + 1
@@ -370,26 +370,45 @@ def _write_pieces(file: Descriptor, run: Run, *, checked: bool = True) -> tuple[
     """Write a run into an empty file."""
     pieces, start = [], 0
     for piece in _pieces(run):
-        data, found = memoryview(piece), []
-        for block in (data[begin : begin + BLOCK_BYTES] for begin in range(0, data.nbytes, BLOCK_BYTES)):
-            _write_all(file, block)
-            found.append(checksums(block) if checked else b"")
-        pieces.append(Piece(start, start := start + data.nbytes, b"".join(found)))
+        data = memoryview(piece)
+        _write_all(file, data)
+        pieces.append(Piece(start, start := start + data.nbytes, checksums(data) if checked else b""))
     return tuple(pieces)
 
 
 def checksums(data: Any) -> bytes:
-    """The checksums of the parts of some bytes, as uint32: upper halves of sums of weighted words, modulo 2^64.
+    """The checksums of the parts of some bytes, as uint32; one of a part that was changed is the same once in 2^32."""
+    view = np.frombuffer(data, np.uint8)
+    whole = len(view) // PART_BYTES * PART_BYTES
+    found = [
+        _checksums_of_parts(view[start : min(start + BLOCK_BYTES, whole)]) for start in range(0, whole, BLOCK_BYTES)
+    ]
+    if whole < len(view):
+        last = np.zeros(PART_BYTES, np.uint8)
+        last[: len(view) - whole] = view[whole:]
+        found.append(_checksums_of_parts(last))
+    return b"".join(found)
 
-    A part that was changed has another one but for one in 2^32.
-    """
-    # A multiplication moves bits up alone, so upper bits are added to the lower ones first.
-    padded = np.frombuffer(data, np.uint8)
-    if rest := len(padded) % PART_BYTES:
-        padded = np.concatenate([padded, np.zeros(PART_BYTES - rest, np.uint8)])
-    words = padded.view(np.uint64).reshape(-1, PART_BYTES // 8)
-    sums = np.einsum("ij,j->i", words ^ (words >> 32), WEIGHTS[: PART_BYTES // 8])
+
+def _checksums_of_parts(parts: np.ndarray) -> bytes:
+    """Upper halves of sums of weighted words, modulo 2^64, of some whole parts."""
+    words = parts.view(np.uint64).reshape(-1, PART_BYTES // 8)
+    mixed = _buffer("mixed").view(np.uint64)[: words.size].reshape(words.shape)
+    # A weight moves bits up alone, so the upper ones of a word are added to the lower ones.
+    np.bitwise_xor(words, np.right_shift(words, 32, out=mixed), out=mixed)
+    sums = np.einsum("ij,j->i", mixed, WEIGHTS[: PART_BYTES // 8])
     return (sums >> 32).astype(np.uint32).tobytes()
+
+
+_buffers = threading.local()
+
+
+def _buffer(name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Memory of this thread for a block: it takes longer to get new memory than to fill it."""
+    found: np.ndarray | None = getattr(_buffers, name, None)
+    if found is None or len(found) != BLOCK_BYTES:
+        setattr(_buffers, name, found := np.empty(BLOCK_BYTES, np.uint8))
+    return found
 
 
 def _write_all(file: Descriptor, view: memoryview) -> None:
@@ -409,14 +428,14 @@ def _read_all(file: Descriptor, data: Any, offset: int) -> None:
 
 def _read_piece(handle: Handle, piece: Piece, data: Any, offset: int) -> None:
     """Read bytes of a piece, from some offset on; those of a disk in whole parts, whose checksums are compared."""
-    file, view = handle.open(), memoryview(data)
+    file, view = handle.open(), np.frombuffer(data, np.uint8)
     if not piece.checksums:
-        _read_all(file, view, piece.start + offset)
+        _read_all(file, data, piece.start + offset)
         return
-    stop, length = offset + view.nbytes, piece.stop - piece.start
+    stop, length = offset + len(view), piece.stop - piece.start
     first, last = offset // PART_BYTES * PART_BYTES, min(length, -(-stop // PART_BYTES) * PART_BYTES)
     for begin in range(first, last, BLOCK_BYTES):
-        block = _block()[: min(BLOCK_BYTES, last - begin)]
+        block = _buffer("block")[: min(BLOCK_BYTES, last - begin)]
         try:
             _read_all(file, block, piece.start + begin)
         except OSError as error:
@@ -426,17 +445,6 @@ def _read_piece(handle: Handle, piece: Piece, data: Any, offset: int) -> None:
             raise RunIsDamaged("its file has other bytes than were written")
         low, high = max(begin, offset), min(begin + len(block), stop)
         view[low - offset : high - offset] = block[low - begin : high - begin]
-
-
-_buffers = threading.local()
-
-
-def _block() -> memoryview:
-    """Memory of this thread for a block: new memory would take longer to get than to fill."""
-    if len(getattr(_buffers, "block", ())) != BLOCK_BYTES:
-        _buffers.block = memoryview(bytearray(BLOCK_BYTES))
-    block: memoryview = _buffers.block
-    return block
 
 
 def read(handle: Handle, start: int, stop: int) -> Run:
