@@ -14,7 +14,7 @@ from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .array_arguments import check_library, checked_array, known_size, refuse_labels, refuse_masked
+from .array_arguments import check_library, checked_array, known_size, refuse_masked, without_labels
 from .chunk.labels import are_missing, on_host
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
@@ -106,7 +106,7 @@ def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool 
     instead = "an integer" + ", a tuple of them" * several + " or None, which takes all elements" * flattens
     number = checked_integer(f"axis{where}", axis, instead)
     if ndim == 0:
-        remedy = "use axis=None to flatten it" if flattens else "give an array that has one, such as a.reshape(1)"
+        remedy = "use axis=None to flatten it" if flattens else "give it one, with reshape(1)"
         raise AxisError(f"axis {number} is out of bounds for array of dimension 0: {remedy}")
     if not -ndim <= number < ndim:
         raise AxisError(number, ndim, f"use an axis from {-ndim} to {ndim - 1}{where}")
@@ -171,7 +171,7 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
     if is_dask_collection(by):
         by = checked_array(by, "by")
     else:
-        refuse_labels(by, "by")
+        by = without_labels(by, "by")
         refuse_masked(by, "by")
         by = np.asarray(on_host(by))
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim, "axis")
@@ -207,7 +207,8 @@ def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
         return None
     if is_dask_collection(groups):
         raise TypeError("groups must be in memory, as they give the result its size: call groups.compute() first")
-    refuse_labels(groups, "groups")
+    groups = without_labels(groups, "groups")
+    refuse_masked(groups, "groups")
     found = np.asarray(on_host(groups))
     if found.ndim != 1:
         raise ValueError(f"groups must be of one dimension, not {found.ndim}: give a list of labels")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
-from typing import Any
+from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -14,17 +17,47 @@ from dask.delayed import Delayed
 
 from .chunk import library_of
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 #: What to give instead of an object of Python, by its type.
 _REMEDIES = {
     "str": "the array that has this name, or a list of strings",
     "bytes": "a list of bytes",
-    "dict": "list(a.values())",
+    "dict": "list({}.values())",
 }
+#: Types of xarray with one array, also the end of others' names.
+_OF_ONE_ARRAY = ("DataArray", "Variable")
+#: Methods of xarray's accessor that keep the labels which a function would lose.
+_OF_DATASETS = {
+    "sort": "sort_values(dim)",
+    "sort_by_key": "sortby(key)",
+    "lexsort": "sortby(keys)",
+    "argsort": "argsort(dim)",
+    "median": "median(dim)",
+    "nanmedian": "median(dim)",
+    "quantile": "quantile(q, dim)",
+    "nanquantile": "quantile(q, dim)",
+    "rank": "rank(dim)",
+    "topk": "topk(k, dim)",
+}
+_METHODS = {"Dataset": _OF_DATASETS, "DataArray": {**_OF_DATASETS, "unique": "unique(dim)"}}
+
+
+def refusing_labels(function: F) -> F:
+    """Let a function refuse labels of its first argument, and name the method that keeps them."""
+    first = next(iter(inspect.signature(function).parameters.values()))
+
+    @functools.wraps(function)
+    def refusing(*args: Any, **options: Any) -> Any:
+        refuse_labels(args[0] if args else options.get(first.name), first.name, function.__name__)
+        return function(*args, **options)
+
+    return function if first.kind is first.VAR_POSITIONAL else refusing  # type: ignore[return-value]
 
 
 def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
     """Make a Dask array whose chunks can be sorted, of an argument of some name; `scalars` lets it be one element."""
-    refuse_labels(a, name)
+    a = without_labels(a, name)
     if library_of(a) == "pandas":
         a = np.asarray(a)  # Dask keeps indices unconverted, and cannot read dtypes of pandas.
     try:
@@ -39,11 +72,11 @@ def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
         _refuse_objects(a, name, scalars)
     if array.ndim == 0 and array.dtype.kind == "O":
         array = array.map_blocks(_as_array, dtype=array.dtype, meta=meta)
-    refuse_masked(meta, name)
+    refuse_masked(meta, name, "dask.array.ma.filled")
     if library_of(meta) not in ("numpy", "cupy"):
         raise TypeError(
-            f"{name} has chunks of {type(meta).__module__}.{type(meta).__name__}, which are not sorted: "
-            "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
+            f"{name} has chunks of {type(meta).__module__}.{type(meta).__name__}: "
+            f"turn them into NumPy or CuPy arrays first, with {_in_python(name)}.map_blocks(...)"
         )
     return array
 
@@ -61,43 +94,60 @@ def _refuse_objects(a: Any, name: str, scalars: bool) -> None:
     """Refuse what NumPy takes for one element, though it is no number, or has several itself."""
     kind, several = type(a).__name__, isinstance(a, Iterable) and not isinstance(a, (str, bytes))
     if several or not (scalars or isinstance(a, Number)):
-        remedy = _REMEDIES.get(kind, "list(a)" if several else "an array or a list")
+        remedy = _REMEDIES.get(kind, "list({})" if several else "an array or a list").format(_in_python(name))
         raise TypeError(f"{name} must be an array, not {kind}: give {remedy}")
 
 
-def refuse_masked(a: Any, name: str) -> None:
-    """Refuse a masked array."""
+def _in_python(name: str) -> str:
+    """How an argument is written: "key 0" is ``keys[0]``."""
+    return re.sub(r"s? (\d+)$", r"s[\1]", name)
+
+
+def refuse_masked(a: Any, name: str, filled: str = "numpy.ma.filled") -> None:
+    """Refuse a masked array, and name the function that fills it."""
     if isinstance(a, np.ma.MaskedArray):
         raise TypeError(
-            f"{name} is masked, and masked arrays are not sorted: fill them first, with "
-            "dask.array.ma.filled(a, fill_value)"
+            f"{name} is masked, and masked elements are not left out: fill them first, with "
+            f"{filled}({_in_python(name)}, fill_value)"
         )
 
 
-def refuse_labels(a: Any, name: str) -> None:
-    """Refuse what has labels, which would be lost, and other collections of Dask that are no arrays."""
+def without_labels(a: Any, name: str) -> Any:
+    """Give the values of what has labels in memory; refuse others of these as `refuse_labels` does."""
+    kind, library = type(a).__name__, library_of(a)
+    if library == "xarray" and kind.endswith(_OF_ONE_ARRAY) and not is_dask_collection(a):
+        return a.data
+    if library == "pandas" and kind == "Series" and str(a.dtype) != "category":
+        return np.asarray(a)
+    refuse_labels(a, name)
+    return a
+
+
+def refuse_labels(a: Any, name: str, function: str = "") -> None:
+    """Refuse what has labels, which `function` would lose, and other collections of Dask that are no arrays."""
     # The type's own package names it, so that neither xarray nor pandas is imported. An index of pandas is labels
     # alone.
-    kind, library = type(a).__name__, library_of(a)
+    kind, library, own = type(a).__name__, library_of(a), _in_python(name)
     if library == "xarray":
-        remedy = "import dask_gpusort.xarray and use its methods, such as x.gpusort.sortby(key)"
-        if kind != "Dataset":
-            remedy += " or x.gpusort.sort_values(dim); or give x.data, without labels"
+        one = own if kind.endswith(_OF_ONE_ARRAY) else f'{own}["name"]'
+        remedy = f"give {one}.data, without labels"
+        if method := _METHODS.get(kind, {}).get(function):
+            remedy = f"import dask_gpusort.xarray and use {own}.gpusort.{method}; or {remedy}"
     elif library == "pandas" and kind == "DataFrame":
-        remedy = 'give a column, such as a["name"].to_numpy()'
+        remedy = f'give a column, such as {own}["name"].to_numpy()'
     elif library == "pandas" and str(getattr(a, "dtype", "")) == "category":
-        codes = "a.cat.codes.to_numpy()" if kind == "Series" else "a.codes"
-        remedy = f"give {codes}, which have the order of the categories"
+        codes = "cat.codes.to_numpy()" if kind == "Series" else "codes"
+        remedy = f"give {own}.{codes}, which have the order of the categories"
     elif library == "pandas" and kind == "Series":
-        remedy = "give a.to_numpy(), without labels"
+        remedy = f"give {own}.to_numpy(), without labels"
     elif isinstance(a, Delayed):
-        remedy = "give dask.array.from_delayed(a, shape, dtype)"
+        remedy = f"give dask.array.from_delayed({own}, shape, dtype)"
     elif hasattr(a, "to_dask_array") and kind == "DataFrame":
-        remedy = 'give a column, such as a["name"].to_dask_array(lengths=True)'
+        remedy = f'give a column, such as {own}["name"].to_dask_array(lengths=True)'
     elif hasattr(a, "to_dask_array"):
-        remedy = "give a.to_dask_array(lengths=True), without labels"
+        remedy = f"give {own}.to_dask_array(lengths=True), without labels"
     elif is_dask_collection(a) and not isinstance(a, da.Array):
-        remedy = 'give a.to_dataframe() and of it a column, such as a["name"].to_dask_array(lengths=True)'
+        remedy = f'give {own}.to_dataframe()["name"].to_dask_array(lengths=True)'
     else:
         return
     raise TypeError(f"{name} must be an array, not {kind} of {type(a).__module__.partition('.')[0]}: {remedy}")
@@ -107,7 +157,8 @@ def check_known_axis(array: Any, axis: int, name: str) -> None:
     """Refuse an axis in several chunks of unknown sizes."""
     if math.isnan(array.shape[axis]) and array.numblocks[axis] > 1:
         raise ValueError(
-            f"{name} has several chunks of unknown sizes along axis {axis}: call {name}.compute_chunk_sizes() first"
+            f"{name} has several chunks of unknown sizes along axis {axis}: "
+            f"call {_in_python(name)}.compute_chunk_sizes() first"
         )
 
 
@@ -115,7 +166,9 @@ def known_size(array: Any, axis: int, name: str) -> int:
     """The size of an axis, which must be known."""
     size = array.shape[axis]
     if math.isnan(size):
-        raise ValueError(f"{name} has an unknown size along axis {axis}: call {name}.compute_chunk_sizes() first")
+        raise ValueError(
+            f"{name} has an unknown size along axis {axis}: call {_in_python(name)}.compute_chunk_sizes() first"
+        )
     return int(size)
 
 
@@ -131,8 +184,7 @@ def checked_sides(first: Any, second: Any, names: tuple[str, str], scalars: Sequ
 
 def checked_lexsort_keys(keys: Any) -> list[Any]:
     """Make the keys of `lexsort` a list of Dask arrays."""
-    refuse_labels(keys, "keys")
-    arrays = [checked_array(key, f"key {number}") for number, key in enumerate(_as_sequence(keys))]
+    arrays = _checked_keys(_as_sequence(keys), "key", "lexsort")
     if not arrays:
         raise TypeError("need sequence of keys with len > 0 in lexsort: give at least one array")
     return arrays
@@ -156,15 +208,29 @@ def checked_sort_keys(keys: Any) -> tuple[list[Any], bool]:
     if isinstance(keys, tuple) and not keys:
         raise TypeError("need sequence of keys with len > 0 in sort_by_key: give at least one array")
     if isinstance(keys, (tuple, list)) and any(getattr(key, "ndim", 0) for key in keys):
-        return [checked_array(key, f"key {number}") for number, key in enumerate(keys)], True
+        return _checked_keys(keys, "key", "sort_by_key"), True
     return [checked_array(keys, "keys")], False
+
+
+def _checked_keys(keys: Sequence[Any], name: str, function: str) -> list[Any]:
+    """Make the arrays that a function works on Dask arrays."""
+    for number, key in enumerate(keys):
+        refuse_labels(key, f"{name} {number}", function)
+    return checked_arrays(keys, name)
+
+
+def checked_arrays(arrays: Any, name: str) -> list[Any]:
+    """Make a sequence of arrays, or one, Dask arrays, whose names are numbered."""
+    given = without_labels(arrays, name)
+    several = isinstance(given, Iterable) and not hasattr(given, "dtype")
+    return [checked_array(one, f"{name} {number}") for number, one in enumerate(given if several else (given,))]
 
 
 def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
     """Make the arrays of `merge_sorted` Dask arrays of one library."""
     if not arrays:
         raise TypeError("merge_sorted needs at least one array")
-    checked = [checked_array(array, f"array {number}") for number, array in enumerate(arrays)]
+    checked = _checked_keys(arrays, "array", "merge_sorted")
     for number, array in enumerate(checked):
         if array.ndim != 1:
             raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")

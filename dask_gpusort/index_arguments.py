@@ -10,7 +10,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from .arguments import axis_or_none
-from .array_arguments import checked_array, refuse_masked
+from .array_arguments import checked_array, refuse_masked, without_labels
 from .chunk import library_of
 from .graph.inputs import flatten
 
@@ -30,6 +30,7 @@ def indices_in_memory(indices: Any) -> bool:
 
 def checked_take_indices(indices: Any, array: Any = None) -> Any:
     """Make indices of `take` a Dask array, or in memory an array."""
+    indices = without_labels(indices, "indices")
     known = indices if library_of(indices) in ("numpy", "cupy", "dask") else np.asarray(indices)
     refuse_masked(known, "indices")
     if known.size == 0 and not hasattr(indices, "dtype"):

@@ -4,71 +4,19 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import api, scipy_stats
-from .arguments import refuse_in_place
 from .graph._dask import is_valid_chunk_type
 
 #: Tells whether a call of `register` still wants this: others may have wrapped what was put in place.
 IsWanted = Callable[[], bool]
 #: An object, the name of one of its attributes, and what is put there.
 Replacement = tuple[Any, str, Callable[..., Any]]
-
-
-def _sort(
-    a: Any,
-    axis: int | None = -1,
-    kind: str | None = None,
-    order: str | Sequence[str] | None = None,
-    *,
-    stable: bool | None = None,
-    descending: bool | None = None,
-) -> Any:
-    """`numpy.sort` for Dask arrays; see `dask_gpusort.sort`."""
-    return api.sort(a, axis, kind=kind, order=order, stable=stable, descending=descending)
-
-
-def _argsort(
-    a: Any,
-    axis: int | None = -1,
-    kind: str | None = None,
-    order: str | Sequence[str] | None = None,
-    *,
-    stable: bool | None = None,
-    descending: bool | None = None,
-) -> Any:
-    """`numpy.argsort` for Dask arrays; see `dask_gpusort.argsort`."""
-    return api.argsort(a, axis, kind=kind, order=order, stable=stable, descending=descending)
-
-
-def _lexsort(keys: Any, axis: int = -1) -> Any:
-    """`numpy.lexsort` for Dask arrays; see `dask_gpusort.lexsort`."""
-    return api.lexsort(keys, axis)
-
-
-def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """`numpy.take` for Dask arrays; see `dask_gpusort.take`."""
-    refuse_in_place("take", out, None)
-    return api.take(a, indices, axis, mode)
-
-
-def _unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-    sorted: bool = True,
-) -> Any:
-    """`numpy.unique` for Dask arrays; see `dask_gpusort.unique`."""
-    return api.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
 
 
 def _take_of_dask(a: Any, indices: Any, axis: int | None = 0) -> Any:
@@ -95,36 +43,34 @@ def _percentile_of_dask(
 
 #: What NumPy's functions of these names call for Dask arrays: functions with NumPy's own arguments.
 _OF_NUMPY: dict[str, Callable[..., Any]] = {
-    "sort": _sort,
-    "argsort": _argsort,
-    "lexsort": _lexsort,
-    "take": _take,
-    "unique": _unique,
-    **{
-        function.__name__: function
-        for function in (
-            api.partition,
-            api.argpartition,
-            api.median,
-            api.nanmedian,
-            api.quantile,
-            api.nanquantile,
-            api.percentile,
-            api.nanpercentile,
-            api.searchsorted,
-            api.interp,
-            api.isin,
-            api.unique_all,
-            api.unique_counts,
-            api.unique_inverse,
-            api.unique_values,
-            api.union1d,
-            api.intersect1d,
-            api.setdiff1d,
-            api.setxor1d,
-            api.take_along_axis,
-        )
-    },
+    function.__name__: function
+    for function in (
+        api.sort,
+        api.argsort,
+        api.lexsort,
+        api.partition,
+        api.argpartition,
+        api.median,
+        api.nanmedian,
+        api.quantile,
+        api.nanquantile,
+        api.percentile,
+        api.nanpercentile,
+        api.searchsorted,
+        api.interp,
+        api.isin,
+        api.unique,
+        api.unique_all,
+        api.unique_counts,
+        api.unique_inverse,
+        api.unique_values,
+        api.union1d,
+        api.intersect1d,
+        api.setdiff1d,
+        api.setxor1d,
+        api.take,
+        api.take_along_axis,
+    )
 }
 #: What is put into `dask.array`: functions with Dask's own arguments, or NumPy's if Dask has no such function.
 _OF_DASK: dict[str, Callable[..., Any]] = {

@@ -14,6 +14,7 @@
 
 import sys
 
+from ..array_arguments import refusing_labels
 from ..array_packages import for_both_packages, with_its_name
 from .order_statistics import *
 from .partitions import *
@@ -75,5 +76,5 @@ __all__ = [
 
 # In their own modules too, where pickle looks them up.
 for _name in __all__:
-    _function = for_both_packages(with_its_name(globals()[_name]))
+    _function = for_both_packages(with_its_name(refusing_labels(globals()[_name])))
     globals()[_name] = vars(sys.modules[_function.__module__])[_name] = _function

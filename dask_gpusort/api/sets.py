@@ -32,7 +32,7 @@ _All, _Counts, _Inverse = (type(f(_EMPTY)) for f in (np.unique_all, np.unique_co
 
 
 def unique(
-    a: Any,
+    ar: Any,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -45,7 +45,7 @@ def unique(
 
     Parameters
     ----------
-    a : dask array
+    ar : dask array
         NumPy or CuPy chunks, of known or unknown sizes. Other arrays are converted by `dask.array.asanyarray`.
     return_index : bool, default False
         Whether the first position of each value in the flattened array is wanted, or its first index along `axis`.
@@ -65,7 +65,7 @@ def unique(
     -------
     dask array, or tuple of dask arrays
         The values, ascending, then what is wanted, in the order of the arguments; indices, inverse and counts are
-        int64. The inverse has the shape of `a` and its chunks; with an axis one dimension. All others have unknown
+        int64. The inverse has the shape of `ar` and its chunks; with an axis one dimension. All others have unknown
         chunk sizes: call ``compute_chunk_sizes()`` where they must be known.
 
     Raises
@@ -73,7 +73,7 @@ def unique(
     TypeError
         If the chunks are masked, or cannot be sorted; with an axis, if the subarrays cannot be compared.
     ValueError
-        If an index is wanted, `a` has several dimensions, and chunk sizes are unknown.
+        If an index is wanted, `ar` has several dimensions, and chunk sizes are unknown.
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
@@ -100,7 +100,7 @@ def unique(
     >>> dask.compute(values, counts)
     (array([1, 2, 3]), array([1, 1, 2]))
     """
-    array = checked_array(a)
+    array = checked_array(ar, "ar")
     wanted = Unique(bool(return_index), bool(return_inverse), bool(return_counts), bool(equal_nan))
     checked = _axis_of_subarrays(array, axis)
     found = build_unique(array, wanted) if checked is None else build_unique_subarrays(array, wanted, checked)
@@ -108,7 +108,7 @@ def unique(
 
 
 def explain_unique(
-    a: Any,
+    ar: Any,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -121,7 +121,7 @@ def explain_unique(
 
     Parameters
     ----------
-    a, return_index, return_inverse, return_counts, axis, equal_nan
+    ar, return_index, return_inverse, return_counts, axis, equal_nan
         As for `unique`.
     detail
         Whether the printed text has all decisions, too.
@@ -142,7 +142,7 @@ def explain_unique(
     strategy  blocks: all keys are in one chunk, whose distinct keys are the result
     """
     wanted = return_index, return_inverse, return_counts
-    return explained(unique, checked_array(a), *wanted, axis, equal_nan=equal_nan, detail=detail)
+    return explained(unique, checked_array(ar, "ar"), *wanted, axis, equal_nan=equal_nan, detail=detail)
 
 
 def _axis_of_subarrays(array: Any, axis: int | None) -> int | None:

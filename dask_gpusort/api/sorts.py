@@ -15,7 +15,13 @@ from ..arguments import (
     refuse_for_several_keys,
     resolved_chunks,
 )
-from ..array_arguments import checked_array, checked_lexsort_keys, checked_sort_keys, checked_sorted_arrays
+from ..array_arguments import (
+    checked_array,
+    checked_arrays,
+    checked_lexsort_keys,
+    checked_sort_keys,
+    checked_sorted_arrays,
+)
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
 from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
@@ -24,9 +30,9 @@ from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, buil
 def sort(
     a: Any,
     axis: int | None = -1,
-    *,
     kind: str | None = None,
     order: str | Sequence[str] | None = None,
+    *,
     stable: bool | None = None,
     descending: bool | None = False,
     key: Callable[[Any], Any] | None = None,
@@ -125,9 +131,9 @@ def sort(
 def argsort(
     a: Any,
     axis: int | None = -1,
-    *,
     kind: str | None = None,
     order: str | Sequence[str] | None = None,
+    *,
     stable: bool | None = None,
     descending: bool | None = False,
     key: Callable[[Any], Any] | None = None,
@@ -238,7 +244,7 @@ def sort_by_key(
     directions = checked_directions(descending, len(arrays))
     options = checked_options(kind, order, stable, not several and directions[0], key, less, method, exchange)
     options = on_device(options, device)
-    moved = [checked_array(value, f"values {number}") for number, value in enumerate(values)]
+    moved = checked_arrays(values, "values")
     axis = checked_axis(axis, arrays[0].ndim)
     chunks = resolved_chunks(chunks, axis, arrays[0].ndim)
     if several:
@@ -249,9 +255,9 @@ def sort_by_key(
 def explain(
     a: Any,
     axis: int | None = -1,
-    *,
     kind: str | None = None,
     order: str | Sequence[str] | None = None,
+    *,
     stable: bool | None = None,
     descending: bool | None = False,
     key: Callable[[Any], Any] | None = None,

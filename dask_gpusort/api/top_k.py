@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..arguments import check_choice, checked_axis, checked_grouping, checked_integer, refuse_with_groups
-from ..array_arguments import checked_array, known_size
+from ..array_arguments import checked_array, checked_arrays, known_size
 from ..chunk.reducers import top_keys
 from ..graph.select.groups import Labels, build_grouped
 from ..graph.select.top import select_top
@@ -82,9 +82,9 @@ def topk(
     a: Any,
     k: int,
     axis: int = -1,
-    *,
-    values: Sequence[Any] = (),
     split_every: int | None = None,
+    *,
+    values: Any = (),
     by: Any = None,
     groups: Any = None,
 ) -> Any:
@@ -101,12 +101,12 @@ def topk(
         If there are fewer, the result has all of them.
     axis : int, default -1
         Axis along which to select.
-    values : sequence of dask arrays, optional
-        Companions of the shape of `a`, moved with the keys. If `a` is one-dimensional, they may have more dimensions:
-        then whole rows move.
     split_every : int, optional
         Most chunks whose keys one task merges, at least 2, as for `dask.array.topk`. By default few enough that their
         first `k` keys are no more than the keys of a chunk, but at least Dask's ``split_every`` and at most 32.
+    values : dask array or sequence of dask arrays, optional
+        Companions of the shape of `a`, moved with the keys. If `a` is one-dimensional, they may have more dimensions:
+        then whole rows move.
     by, groups
         As for `quantile`: the keys of each group are selected. Not with `values` or `split_every`.
 
@@ -151,15 +151,17 @@ def topk(
     array([[ 5.,  6.],
            [ 1., nan]])
     """
-    checked = checked_array(a)
+    checked, companions = checked_array(a), checked_arrays(values, "values")
     if by is not None or groups is not None:
-        return _select_of_groups(checked, k, axis, by, groups, positions=False, values=values, split_every=split_every)
-    keys, _, *moved = _select(checked, k, axis, values, split_every)
+        return _select_of_groups(
+            checked, k, axis, by, groups, positions=False, values=companions, split_every=split_every
+        )
+    keys, _, *moved = _select(checked, k, axis, companions, split_every)
     return (keys, *moved) if moved else keys
 
 
 def argtopk(
-    a: Any, k: int, axis: int = -1, *, split_every: int | None = None, by: Any = None, groups: Any = None
+    a: Any, k: int, axis: int = -1, split_every: int | None = None, *, by: Any = None, groups: Any = None
 ) -> Any:
     """The positions of the `k` largest or smallest keys along an axis of a Dask array, lazily.
 
@@ -212,7 +214,7 @@ def _select_of_groups(
 ) -> Any:
     count, checked = checked_integer("k", k), checked_axis(axis, array.ndim)
     labels = Labels.of(*checked_grouping(by, groups, None, array, checked))
-    if len(values):
+    if values:
         raise TypeError(
             "values do not move with the keys of groups: give by alone, and take values at the positions of argtopk"
         )
@@ -220,8 +222,7 @@ def _select_of_groups(
     return build_grouped(array, top_keys(count, positions), (checked,), labels)
 
 
-def _select(array: Any, k: int, axis: int, values: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:
+def _select(array: Any, k: int, axis: int, companions: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:
     if split_every is not None and checked_integer("split_every", split_every, "an integer or None") < 2:
         raise ValueError(f"split_every must be at least 2 (got {split_every})")
-    companions = [checked_array(value, f"values {number}") for number, value in enumerate(values)]
     return select_top(array, companions, checked_integer("k", k), checked_axis(axis, array.ndim), split_every)

@@ -41,8 +41,8 @@ def checked_chunk(
         )
     if isinstance(block, np.ma.MaskedArray):
         raise TypeError(
-            f"{what} is a masked array where its array says it is not, and masked arrays are not sorted: "
-            "fill them first, with dask.array.ma.filled(a, fill_value)"
+            f"{what} is a masked array where its array says it is not, and masked elements are not left out: "
+            "fill them first, with dask.array.ma.filled"
         )
     if dtype is None or block.dtype == dtype or np.can_cast(block.dtype, dtype, "equiv"):
         return block

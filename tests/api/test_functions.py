@@ -470,7 +470,7 @@ def take(draw: Any, shape: tuple[int, ...]) -> Case:
     # NumPy makes swapped byte orders native in its scalars.
     return Case(
         [array, indices],
-        lambda x, i: dask_gpusort.take(x, i, axis, mode),
+        lambda x, i: dask_gpusort.take(x, i, axis, mode=mode),
         [np.asarray(np.take(array, indices, axis, mode=mode), array.dtype)],
     )
 

@@ -25,7 +25,7 @@ def test_indices_in_memory(data, mode):
         )
     )
     x = ours_at.chunked(data.draw, array)
-    found = dask_gpusort.take(x, indices, axis, mode)
+    found = dask_gpusort.take(x, indices, axis, mode=mode)
     wanted = np.asarray(np.take(array, indices, axis, mode=mode))
     assert found.shape == wanted.shape
     check_sizes(found)
@@ -51,9 +51,9 @@ def test_an_empty_axis(mode):
     for indices in (da.zeros(2, dtype=int), da.zeros(0, dtype=int)):
         if indices.size:
             with pytest.raises(IndexError):
-                computed(dask_gpusort.take(x, indices, 0, mode))
+                computed(dask_gpusort.take(x, indices, 0, mode=mode))
         else:
-            assert computed(dask_gpusort.take(x, indices, 0, mode)).shape == (0, 3)
+            assert computed(dask_gpusort.take(x, indices, 0, mode=mode)).shape == (0, 3)
 
 
 def test_a_scalar():

@@ -28,9 +28,9 @@ AxisError = np.exceptions.AxisError
 OTHERS = {"Explanation", "cluster", "permutation", "register", "registered", "show_versions", "unregister", "warm_up"}
 FUNCTIONS = {name: getattr(dask_gpusort, name) for name in dask_gpusort.__all__ if name not in OTHERS}
 PARAMETERS = {name: list(inspect.signature(function).parameters) for name, function in FUNCTIONS.items()}
-STATISTICS = [name for name in FUNCTIONS if "out" in PARAMETERS[name] or name == "explain_quantile"]
+STATISTICS = [name for name in FUNCTIONS if "overwrite_input" in PARAMETERS[name] or name == "explain_quantile"]
 ARRAYS = {
-    *("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"),
+    *("a", "ar", "arr", "x", "ar1", "ar2", "element", "test_elements", "v"),
     *("keys", "arrays", "values", "weights", "sorter", "companions", "xp", "fp"),
 }
 #: Parameters of which any value is true or false, or that choose what is returned.
@@ -169,7 +169,7 @@ WRONG = {
     "by": [
         Wrong([1, 2], ValueError, r"by of shape \(2,\) does not fit a of shape \(4, 3\).*give labels of shape"),
         Wrong("month", ValueError, r"by of shape \(\) does not fit"),
-        Wrong(pd.Series([1] * 4), TypeError, r"by must be an array, not Series of pandas: give a.to_numpy\(\)"),
+        Wrong(pd.Series(["b"] * 4, dtype="category"), TypeError, r"by must be an array, .*: give by\.cat\.codes"),
         Wrong(np.ma.masked_equal(np.ones((4, 3)), 2), TypeError, "by is masked.*fill them first"),
     ],
     **{
@@ -252,9 +252,9 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     (["merge_sorted"], {"arrays": ()}, TypeError, "at least one array"),
     (["merge_sorted"], {"arrays": (X, ROWS)}, ValueError, "array 1 has 2 dimensions"),
     (["merge_sorted"], {"arrays": (X.astype("M8[s]"), X.astype("m8[s]"))}, TypeError, "Cannot cast"),
-    (["unique"], {"a": da.from_array(np.zeros((3, 2), object), chunks=3), "axis": 0}, TypeError, "use axis=None"),
-    (["unique"], {"a": UNKNOWN_ROWS, "axis": 0}, ValueError, f"unknown shape.*{SIZES}"),
-    (["unique"], {"a": UNKNOWN_ROWS, "return_index": True}, ValueError, SIZES),
+    (["unique"], {"ar": da.from_array(np.zeros((3, 2), object), chunks=3), "axis": 0}, TypeError, "use axis=None"),
+    (["unique"], {"ar": UNKNOWN_ROWS, "axis": 0}, ValueError, f"unknown shape.*{SIZES}"),
+    (["unique"], {"ar": UNKNOWN_ROWS, "return_index": True}, ValueError, SIZES),
     (["intersect1d"], {"array": UNKNOWN, "return_indices": True}, ValueError, SIZES),
     (having("v"), {"a": ROWS}, ValueError, "one dimension"),
     (having("v"), {"a": da.asarray(3)}, ValueError, "one dimension"),
@@ -383,23 +383,32 @@ OTHER._meta = OtherArray()
 NO_ARRAYS = {
     "None": (None, "must be an array, not NoneType: give"),
     "str": ("abc", "must be an array, not str: give"),
-    "generator": ((number for number in range(3)), r"must be an array, not generator: give list\(a\)"),
-    "set": ({1, 2}, r"must be an array, not set: give list\(a\)"),
-    "dict": ({"a": 1}, r"must be an array, not dict: give list\(a.values"),
-    "series": (pd.Series([1]), r"must be an array, not Series of pandas: give a.to_numpy\(\)"),
-    "frame": (pd.DataFrame({"a": [1]}), r"must be an array, not DataFrame of pandas: give a column.*to_numpy\(\)"),
-    "categorical": (pd.Categorical(["b", "a"]), r"must be an array, not Categorical of pandas: give a.codes"),
-    "categories": (pd.Series(["b"], dtype="category"), r"must be an array, not Series of pandas: give a.cat.codes"),
-    "masked": (da.ma.masked_equal(X, 3), "is masked.*fill them first"),
-    "another library": (OTHER, r"has chunks of .*OtherArray.*map_blocks"),
-    "DataArray": (None, r".*not DataArray .*import dask_gpusort.xarray.*sort_values\(dim\).*x\.data"),
-    "DataArray of chunks": (None, r".*not DataArray .*import dask_gpusort.xarray"),
-    "Variable": (None, r".*not Variable .*x\.data"),
-    "Dataset": (None, r".*not Dataset .*x\.gpusort\.sortby\(key\)"),
-    "frame of dask": (None, r".*not DataFrame .*to_dask_array\(lengths=True\)"),
-    "series of dask": (None, r".*not Series .*to_dask_array\(lengths=True\)"),
-    "bag": (None, r".*not Bag .*to_dataframe\(\)"),
-    "delayed": (None, r".*not Delayed.* .*from_delayed"),
+    "generator": ((number for number in range(3)), r"must be an array, not generator: give list\(ITSELF\)"),
+    "set": ({1, 2}, r"must be an array, not set: give list\(ITSELF\)"),
+    "dict": ({"a": 1}, r"must be an array, not dict: give list\(ITSELF.values\(\)\)"),
+    "series": (pd.Series([1]), r"must be an array, not Series of pandas: give ITSELF.to_numpy\(\)"),
+    "frame": (pd.DataFrame({"a": [1]}), r"must be an array, not DataFrame of .*column.* ITSELF\[.*to_numpy\(\)"),
+    "categorical": (pd.Categorical(["b", "a"]), r"must be an array, not Categorical of pandas: give ITSELF.codes"),
+    "categories": (pd.Series(["b"], dtype="category"), r"must be an array, not Series .*: give ITSELF.cat.codes"),
+    "masked": (da.ma.masked_equal(X, 3), r"is masked.*fill them first, with dask.array.ma.filled\(ITSELF, fill_value"),
+    "another library": (OTHER, r"has chunks of .*OtherArray.* ITSELF\.map_blocks"),
+    "DataArray": (None, r".*not DataArray of xarray: .*give ITSELF\.data"),
+    "DataArray of chunks": (None, r".*not DataArray of xarray: .*give ITSELF\.data"),
+    "Variable": (None, r".*not Variable of xarray: give ITSELF\.data"),
+    "Dataset": (None, r".*not Dataset of xarray: .*give ITSELF\[.name.\]\.data"),
+    "frame of dask": (None, r".*not DataFrame .* ITSELF\[.*to_dask_array\(lengths=True\)"),
+    "series of dask": (None, r".*not Series .*give ITSELF\.to_dask_array\(lengths=True\)"),
+    "bag": (None, r".*not Bag .*give ITSELF\.to_dataframe\(\)"),
+    "delayed": (None, r".*not Delayed.*from_delayed\(ITSELF, shape, dtype\)"),
+}
+#: Of these, what is taken by its values where it is not what the function works on.
+BY_VALUES = ("series", "DataArray", "Variable")
+#: Methods of the accessor for functions of other names.
+METHODS = {
+    "sort": "sort_values",
+    **dict.fromkeys(("lexsort", "sort_by_key"), "sortby"),
+    "nanmedian": "median",
+    "nanquantile": "quantile",
 }
 
 
@@ -413,7 +422,7 @@ def arguments_of(name: str, array: Any = ROWS) -> dict[str, Any]:
     """Valid arguments of a function: those that it needs."""
     one = X if ("searchsorted" in name or name in ("merge_sorted", "interp")) and array.ndim != 1 else array
     needed = {
-        **dict.fromkeys(("a", "arr", "x", "ar1", "ar2", "element", "test_elements", "v", "xp", "fp"), one),
+        **dict.fromkeys(("a", "ar", "arr", "x", "ar1", "ar2", "element", "test_elements", "v", "xp", "fp"), one),
         "keys": (one, one) if name == "lexsort" else one,
         "arrays": (one,),
         "companions": (),
@@ -516,6 +525,7 @@ def no_arrays() -> Iterator[Any]:
             valid = ("None", "str") if element else ("None",) if parameter in ("sorter", "weights") else ()
             # Dask raises its own error where a tuple of keys that is not all of arrays is asked for its first one.
             valid += ("delayed",) if (name, parameter) == ("sort_by_key", "keys") else ()
+            valid += BY_VALUES if parameter != own[0] else ()
             yield from (pytest.param(name, parameter, kind) for kind in NO_ARRAYS if kind not in valid)
 
 
@@ -529,13 +539,77 @@ def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
         given |= INVERTED
     named = {"keys": "key", "arrays": "array"}.get(parameter, parameter) + (" 0" if several else "")
     others = (ROWS,) if parameter == "keys" else ()
+    message = message.replace("ITSELF", re.escape(f"{parameter}[0]" if several else parameter))
     refused(name, {**given, parameter: (wrong, *others) if several else wrong}, TypeError, f"^{named} {message}")
+
+
+@pytest.mark.parametrize("kind", ["DataArray", "Dataset"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_method_of_the_accessor_that_keeps_labels_is_named(name: str, kind: str) -> None:
+    one, first = labelled()[kind], PARAMETERS[name][0]
+    accessor = pytest.importorskip("dask_gpusort.xarray").__dict__[f"{kind}Accessor"]
+    method = METHODS.get(name, name)
+    remedy = rf"use (a|ar|keys)\.gpusort\.{method}\(" if hasattr(accessor, method) else r"^(?!.*gpusort\.).*data"
+    refused(name, {**arguments_of(name), first: (one,) if first == "arrays" else one}, TypeError, remedy)
+
+
+#: Arguments that are arrays beside the first one, of 12 elements of one dimension.
+OTHER_ARRAYS = {
+    **dict.fromkeys(("ar2", "test_elements", "v", "xp", "fp", "values", "companions", "weights"), np.arange(12.0)),
+    "by": np.arange(12) % 3,
+    "groups": np.array([2, 0]),
+    "indices": np.array([3, 1]),
+    "sorter": np.arange(12),
+    "q": np.array([0.5, 0.1]),
+    "kth": np.array([3, 1]),
+}
+
+
+@pytest.mark.parametrize("kind", BY_VALUES)
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [(name, each) for name, own in PARAMETERS.items() for each in own[1:] if each in OTHER_ARRAYS],
+)
+def test_labels_in_memory_are_left_out(name: str, parameter: str, kind: str) -> None:
+    seed, axis = {"seed": 0}, {"axis": 0}
+    others = {"groups": {"by": OTHER_ARRAYS["by"], **axis}, "by": axis, "weights": INVERTED, "companions": seed}
+    given = {**arguments_of(name, X), **others.get(parameter, {})}
+    sequence = parameter in ("values", "companions") and name != "put_along_axis"
+
+    def built(array: Any) -> list[str]:
+        found = call(name, {**given, parameter: (array,) if sequence else array})
+        return [getattr(one, "name", str(one)) for one in (found if isinstance(found, tuple) else (found,))]
+
+    array, xr = OTHER_ARRAYS[parameter], pytest.importorskip("xarray")
+    wrapped = {"series": pd.Series, "DataArray": xr.DataArray, "Variable": functools.partial(xr.Variable, "t")}
+    if (name, parameter) == ("put_along_axis", "values"):
+        array = array[:1]
+    assert built(wrapped[kind](array)) == built(array)
+
+
+@pytest.mark.parametrize("kind", ["DataArray of chunks", "series of dask", "Dataset", "frame", "bag"])
+def test_the_companions_of_topk_are_named(kind: str) -> None:
+    message = f"^values {NO_ARRAYS[kind][1]}".replace("ITSELF", "values")
+    wrong = labelled()[kind] if kind in labelled() else NO_ARRAYS[kind][0]
+    refused("topk", {**arguments_of("topk"), "values": wrong}, TypeError, message)
 
 
 def test_the_remedy_for_a_series_of_dask_works() -> None:
     with dask.config.set(scheduler="synchronous"):
         found = dask_gpusort.sort(labelled()["series of dask"].to_dask_array(lengths=True))
         assert found.compute().tolist() == [*range(6)]
+
+
+def positional(function: Any) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if hasattr(np, name)])
+def test_positional_arguments_are_those_of_numpy(name: str) -> None:
+    if name == "lexsort" and NumpyVersion(np.__version__) < "2.4.0":
+        pytest.skip("before, its signature is not told")
+    assert positional(FUNCTIONS[name]) == positional(getattr(np, name))
 
 
 DTYPES = ["?", "M8[s]", "m8[s]", "S3", "U3", "V3", "c8", "g", "O", [("a", "i4"), ("b", "f4")], np.dtypes.StringDType()]
@@ -568,7 +642,7 @@ def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> Non
     if name in (OF_ANY_SIZES if axis is not None else (*STATISTICS, "unique", "explain_unique", "nunique", "mode")):
         call(name, given)
     else:
-        refused(name, given, ValueError, r"^(a|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|ar|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
 
 
 #: Functions that need the length of an array of one dimension.
@@ -579,7 +653,7 @@ OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", "shuffle", *having("ind
 def test_unknown_sizes_in_one_dimension(name: str) -> None:
     given = arguments_of(name, UNKNOWN)
     if name in OF_KNOWN_LENGTH:
-        refused(name, given, ValueError, r"^(a|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|ar|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
     else:
         call(name, given)
 
@@ -600,7 +674,8 @@ def test_arrays_without_dimensions(name: str, axis: int) -> None:
         found = call(name, given)
         assert name != "take" or computed(found).tolist() == np.take(1.0, [0, -1], axis).tolist()
     else:
-        refused(name, given, np.exceptions.AxisError, "out of bounds.*(use axis=None to flatten it|a.reshape)")
+        remedy = r"(use axis=None to flatten it|give it one, with reshape\(1\))"
+        refused(name, given, np.exceptions.AxisError, f"out of bounds.*{remedy}")
 
 
 @pytest.mark.parametrize("axis", [None, 0, (0, 1)])

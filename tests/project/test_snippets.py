@@ -52,7 +52,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     settings = copy.deepcopy(dask.config.config)
     with dask.config.set(scheduler="threads", num_workers=2):
         modules = {"dask": dask, "da": da, "np": np, "dask_gpusort": dask_gpusort}
-        yield {**modules, "x": x, "temperature": temperature.chunk(time=7)}
+        yield {**modules, "__name__": "__main__", "x": x, "temperature": temperature.chunk(time=7)}
     dask_gpusort.unregister()
     dask.config.config.clear()
     dask.config.config.update(settings)
@@ -70,6 +70,8 @@ def test_snippets_run(block: str, names: dict[str, Any]) -> None:
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "dask_gpusort":
             assert hasattr(dask_gpusort, node.attr), node.attr
+    # Processes that start import the script again.
+    assert "LocalCluster(" not in code or 'if __name__ == "__main__":' in code
     if DEVICES.search(code):
         return
     if not examples:
@@ -84,7 +86,7 @@ def test_snippets_run(block: str, names: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["README.md", "docs/start.md", "docs/which.md"])
 def test_first_pages_run_as_they_are_pasted(name: str, names: dict[str, Any]) -> None:
     """One block after another, without a name that the page does not define."""
-    pasted: dict[str, Any] = {}
+    pasted: dict[str, Any] = {"__name__": "__main__"}
     for block in BLOCK.findall((ROOT / name).read_text()):
         if not DEVICES.search(block):
             exec(small(block), pasted)

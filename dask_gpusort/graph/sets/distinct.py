@@ -411,7 +411,7 @@ def as_records(array: Any, axis: int) -> tuple[Any, Any]:
     shape = moved.shape[1:]
     if any(map(math.isnan, shape)):
         raise ValueError(
-            f"a has subarrays of unknown shape {shape} along axis {axis}: call a.compute_chunk_sizes() first"
+            f"ar has subarrays of unknown shape {shape} along axis {axis}: call ar.compute_chunk_sizes() first"
         )
     whole = rechunk(moved, dict.fromkeys(range(1, moved.ndim), -1))
     dtype = np.dtype([(f"f{number}", array.dtype) for number in range(max(1, math.prod(shape)))])
