@@ -150,6 +150,21 @@ def test_sortby_a_variable_and_an_array_of_another_object():
         ds.gpusort.sortby("t")
 
 
+@pytest.mark.parametrize("chunks", [(3, 0, 1), (1, 0, 0, 1), (0, 2, 0, 0, 6, 0, 1), (4, 4), (0, 0)], ids=str)
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("key", ["a", ["a", "b"], "in memory"])
+def test_sortby_of_empty_chunks(chunks, ascending, key):
+    size, rng = sum(chunks), np.random.default_rng(0)
+    variables = {"a": rng.integers(0, 3, size), "b": rng.integers(0, 2, size)}
+    table = xr.Dataset({name: ("obs", keys) for name, keys in variables.items()}).assign(
+        rows=(("y", "obs"), np.arange(2 * size).reshape(2, size))
+    )
+    by = xr.DataArray(rng.integers(0, 3, size), dims="obs") if key == "in memory" else key
+    found = table.chunk(obs=chunks).gpusort.sortby(by, ascending)
+    assert found.chunks["obs"] == chunks
+    xr.testing.assert_identical(found.compute(scheduler="synchronous"), table.sortby(by, ascending))
+
+
 @pytest.mark.parametrize("by", [0, ("name", "k"), "missing", np.arange(3), xr.DataArray(np.arange(3), dims="other")])
 def test_sortby_refuses_what_xarray_refuses(by):
     array = xr.DataArray(np.arange(6).reshape(2, 3), dims=("y", "x"))
