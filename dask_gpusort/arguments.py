@@ -14,7 +14,7 @@ from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .array_arguments import check_library, checked_array, known_size, refuse_labels, refuse_masked
+from .array_arguments import check_library, checked_array, in_memory, known_size, refuse_labels, refuse_masked
 from .chunk.labels import are_missing, on_host
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
@@ -79,7 +79,7 @@ def _asks_stable(kind: str | None, stable: bool | None) -> bool:
 def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
     """Convert an integer of any type, and refuse others."""
     try:
-        return operator.index(value)
+        return operator.index(in_memory(value, name))
     except TypeError as error:
         raise TypeError(f"{name} must be {instead}, not {value!r}") from error
 
@@ -211,6 +211,7 @@ def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
     if is_dask_collection(groups):
         raise TypeError("groups must be in memory, as they give the result its size: call groups.compute() first")
     refuse_labels(groups, "groups")
+    refuse_masked(groups, "groups")
     found = np.asarray(on_host(groups))
     if found.ndim != 1:
         raise ValueError(f"groups must be of one dimension, not {found.ndim}: give a list of labels")
@@ -248,7 +249,7 @@ def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
 
 def checked_kth(kth: Any) -> tuple[int, ...]:
     """Check the ranks of a partition."""
-    ranks = np.asarray(kth)
+    ranks = np.asarray(in_memory(kth, "kth"))
     if ranks.dtype.kind == "b":
         raise ValueError("Booleans unacceptable as partition index: give kth as integers")
     if ranks.dtype.kind not in "iu":
@@ -295,6 +296,7 @@ def resolved_chunks(chunks: Any, axis: int | None, ndim: int) -> Any:
 
 def checked_directions(descending: bool | Sequence[bool] | None, count: int) -> list[bool]:
     """Tell whether each of several keys descends."""
+    descending = in_memory(descending, "descending")
     if not isinstance(descending, Iterable) or getattr(descending, "ndim", 1) == 0:
         return [bool(descending)] * count
     directions = list(map(bool, descending))

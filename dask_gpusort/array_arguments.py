@@ -65,6 +65,13 @@ def _refuse_objects(a: Any, name: str, scalars: bool) -> None:
         raise TypeError(f"{name} must be an array, not {kind}: give {remedy}")
 
 
+def in_memory(value: Any, name: str) -> Any:
+    """An argument that the graph is built from: a Dask array is computed, as NumPy does without query planning."""
+    found = value.compute() if is_dask_collection(value) else value
+    refuse_masked(found, name)
+    return found
+
+
 def refuse_masked(a: Any, name: str) -> None:
     """Refuse a masked array."""
     if isinstance(a, np.ma.MaskedArray):

@@ -19,6 +19,7 @@ from dask.base import is_dask_collection, tokenize
 from tlz import partition
 
 from . import api
+from .array_arguments import in_memory
 from .array_packages import for_both_packages
 from .graph.inputs import rechunk
 from .graph.runtime import planned_for
@@ -115,7 +116,7 @@ def quantiles(
         weights = _aligned_weights(ds, xr.DataArray(weights))
     method = method or ("linear" if weights is None else "inverted_cdf")
     keep = keeps_attrs(keep_attrs)
-    wanted = np.asarray(q, np.float64)
+    wanted = np.asarray(in_memory(q, "q"), np.float64)
     if wanted.ndim > 1:
         raise ValueError(f"q must be a scalar or 1d, not an array of {wanted.ndim} dimensions")
     found = {}

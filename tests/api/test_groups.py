@@ -187,6 +187,7 @@ REFUSED = [
     ({"by": LABELS, "groups": [1, np.nan]}, ValueError, "groups has missing labels"),
     ({"by": LABELS, "groups": [1, 2, 1.0]}, ValueError, "groups has a label twice"),
     ({"by": np.ma.masked_equal(LABELS, 1)}, TypeError, "by is masked.*fill them first"),
+    ({"by": LABELS, "groups": np.ma.masked_equal([1, 2], 1)}, TypeError, "groups is masked.*fill them first"),
     ({"by": LABELS, "keepdims": True}, TypeError, "keepdims is not for groups: give by, or keepdims"),
     ({"by": LABELS, "strategy": "blocks"}, ValueError, "strategy='blocks' needs axes that are whole"),
     ({"by": LABELS, "strategy": "samples"}, ValueError, "strategy must be one of 'auto', 'blocks', 'rechunk', 'sort'"),
