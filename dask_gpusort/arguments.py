@@ -240,11 +240,11 @@ def checked_strategy(strategy: str, strategies: Sequence[str] = STRATEGIES) -> s
     return strategy
 
 
-def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
+def checked_ranking(method: str, nan_policy: str, pct: bool, descending: bool) -> Ranking:
     """Check how keys are ranked."""
     check_choice("method", method, METHODS)
     check_choice("nan_policy", nan_policy, NAN_POLICIES)
-    return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
+    return Ranking(method, nan_policy, bool(pct), checked_directions(descending, 1)[0])  # type: ignore[arg-type]
 
 
 def checked_kth(kth: Any) -> tuple[int, ...]:

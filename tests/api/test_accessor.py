@@ -341,22 +341,28 @@ def test_topk(k):
 
 @pytest.mark.parametrize("pct", [False, True])
 @pytest.mark.parametrize("dim", ["time", "y"])
-def test_rank(dim, pct, raise_if_computes):
+@pytest.mark.parametrize("ascending", [True, False])
+def test_rank(dim, pct, ascending, raise_if_computes):
     ds = make_dataset().assign_attrs(title="maps")
     own = [name for name, variable in ds.data_vars.items() if dim in variable.dims and name != "name"]
     ds = ds.drop_vars("name")
     arrays = {
         name: (
             ds[name].dims,
-            ranks_of_lanes(ds[name].values, ds[name].get_axis_num(dim), "average", "omit", pct),
+            ranks_of_lanes(ds[name].values, ds[name].get_axis_num(dim), "average", "omit", pct, not ascending),
             ds[name].attrs,
         )
         for name in own
     }
     wanted = ds[own].assign(arrays)
-    lazy = check(lambda x: x.gpusort.rank(dim, pct=pct), wanted, ds, raise_if_computes)
+    lazy = check(lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct), wanted, ds, raise_if_computes)
     assert lazy.t.chunks == ds.t.chunk(CHUNKS).chunks
-    check(lambda x: x.gpusort.rank(dim, pct=pct), wanted.t.assign_coords(ds.t.coords), ds.t, raise_if_computes)
+    check(
+        lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct),
+        wanted.t.assign_coords(ds.t.coords),
+        ds.t,
+        raise_if_computes,
+    )
     assert ds.t.gpusort.rank(dim, keep_attrs=False).attrs == {}
 
 
