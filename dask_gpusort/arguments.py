@@ -194,7 +194,7 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
         raise ValueError(f"window must be an odd positive number of elements, not {number}: give 1 or 3, for example")
     if number > 1 and len(axes) != 1:
         raise ValueError(f"window has neighbours along one axis, and axis={axis} are {len(axes)}: give one axis")
-    # All neighbours are so many; a window of an unknown size is as large as it is given.
+    # No element has more neighbours; where sizes are unknown, tasks find them.
     reached = [max(2 * int(size) - 1, 1) for size in (*by.shape, *sizes) if not math.isnan(size)]
     number = min([number, *reached])
     return by.transpose(np.argsort(axes).tolist()), _checked_groups(groups, by.dtype), number

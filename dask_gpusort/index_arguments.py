@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from dask.base import is_dask_collection, unpack_collections
+from dask.base import is_dask_collection
 
 from .arguments import axis_or_none
 from .array_arguments import checked_array, refuse_masked
 from .chunk import library_of
+from .graph._dask import flatten as elements_of
 from .graph.inputs import flatten
 
 _MODES = ("clip", "raise", "wrap")
@@ -97,7 +98,7 @@ def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int)
 def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
     """Make values of `put_along_axis` a Dask array that broadcasts to a shape."""
     checked = checked_array(values, "values", scalars=True)
-    if not hasattr(values, "dtype") and not unpack_collections(values)[0]:
+    if not hasattr(values, "dtype") and not any(map(is_dask_collection, elements_of([values], (list, tuple)))):
         checked = checked_array(_converted(values, array.dtype), "values")
     if not is_dask_collection(values) and library_of(array._meta) == "cupy":
         checked = checked.map_blocks(np.asarray, like=array._meta, dtype=checked.dtype, meta=array._meta)

@@ -63,6 +63,12 @@ def test_values_are_converted_as_numpy_does(dtype, value, raise_if_computes):
         oracle.assert_same_bits(computed(dask_gpusort.put_along_axis(x, np.array([1]), value, 0)), wanted)
 
 
+def test_values_may_be_a_list_of_lazy_ones(raise_if_computes):
+    with raise_if_computes():
+        found = dask_gpusort.put_along_axis(da.zeros(3, chunks=2), np.array([2, 0]), [da.asarray(7), 8], 0)
+    assert computed(found).tolist() == [8, 0, 7]
+
+
 def test_lost_imaginary_parts_warn_in_the_computation():
     found = dask_gpusort.put_along_axis(da.zeros(3, chunks=2), np.array([1]), np.array([2 + 1j]), 0)
     with pytest.warns(np.exceptions.ComplexWarning):
