@@ -14,7 +14,7 @@ from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .array_arguments import check_library, checked_array, known_size, refuse_masked, without_labels
+from .array_arguments import check_library, checked_array, in_memory, known_size, refuse_masked, without_labels
 from .chunk.labels import are_missing, on_host
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
@@ -79,7 +79,7 @@ def _asks_stable(kind: str | None, stable: bool | None) -> bool:
 def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
     """Convert an integer of any type, and refuse others."""
     try:
-        return operator.index(value)
+        return operator.index(in_memory(value, name))
     except TypeError as error:
         raise TypeError(f"{name} must be {instead}, not {value!r}") from error
 
@@ -194,6 +194,9 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
         raise ValueError(f"window must be an odd positive number of elements, not {number}: give 1 or 3, for example")
     if number > 1 and len(axes) != 1:
         raise ValueError(f"window has neighbours along one axis, and axis={axis} are {len(axes)}: give one axis")
+    # No element has more neighbours; where sizes are unknown, tasks find them.
+    reached = [max(2 * int(size) - 1, 1) for size in (*by.shape, *sizes) if not math.isnan(size)]
+    number = min([number, *reached])
     return by.transpose(np.argsort(axes).tolist()), _checked_groups(groups, by.dtype), number
 
 
@@ -237,16 +240,16 @@ def checked_strategy(strategy: str, strategies: Sequence[str] = STRATEGIES) -> s
     return strategy
 
 
-def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
+def checked_ranking(method: str, nan_policy: str, pct: bool, descending: bool) -> Ranking:
     """Check how keys are ranked."""
     check_choice("method", method, METHODS)
     check_choice("nan_policy", nan_policy, NAN_POLICIES)
-    return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
+    return Ranking(method, nan_policy, bool(pct), checked_directions(descending, 1)[0])  # type: ignore[arg-type]
 
 
 def checked_kth(kth: Any) -> tuple[int, ...]:
     """Check the ranks of a partition."""
-    ranks = np.asarray(kth)
+    ranks = np.asarray(in_memory(kth, "kth"))
     if ranks.dtype.kind == "b":
         raise ValueError("Booleans unacceptable as partition index: give kth as integers")
     if ranks.dtype.kind not in "iu":
@@ -293,6 +296,7 @@ def resolved_chunks(chunks: Any, axis: int | None, ndim: int) -> Any:
 
 def checked_directions(descending: bool | Sequence[bool] | None, count: int) -> list[bool]:
     """Tell whether each of several keys descends."""
+    descending = in_memory(descending, "descending")
     if not isinstance(descending, Iterable) or getattr(descending, "ndim", 1) == 0:
         return [bool(descending)] * count
     directions = list(map(bool, descending))

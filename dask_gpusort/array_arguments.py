@@ -103,6 +103,13 @@ def _in_python(name: str) -> str:
     return re.sub(r"s? (\d+)$", r"s[\1]", name)
 
 
+def in_memory(value: Any, name: str) -> Any:
+    """An argument that the graph is built from: a Dask array is computed, as NumPy does without query planning."""
+    found = value.compute() if is_dask_collection(value) else value
+    refuse_masked(found, name)
+    return found
+
+
 def refuse_masked(a: Any, name: str, filled: str = "numpy.ma.filled") -> None:
     """Refuse a masked array, and name the function that fills it."""
     if isinstance(a, np.ma.MaskedArray):

@@ -12,6 +12,7 @@ from dask.base import is_dask_collection
 from .arguments import axis_or_none
 from .array_arguments import checked_array, refuse_masked, without_labels
 from .chunk import library_of
+from .graph._dask import flatten as elements_of
 from .graph.inputs import flatten
 
 _MODES = ("clip", "raise", "wrap")
@@ -59,7 +60,7 @@ def along_axis(array: Any, axis: Any, indices: Any) -> tuple[Any, int]:
     checked = axis_or_none(axis, array.ndim)
     if checked is not None:
         return array, checked
-    if np.ndim(indices) != 1:
+    if checked_array(indices, "indices").ndim != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")
     return flatten(array, None)
 
@@ -98,6 +99,8 @@ def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int)
 def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
     """Make values of `put_along_axis` a Dask array that broadcasts to a shape."""
     checked = checked_array(values, "values", scalars=True)
+    if not hasattr(values, "dtype") and not any(map(is_dask_collection, elements_of([values], (list, tuple)))):
+        checked = checked_array(_converted(values, array.dtype), "values")
     if not is_dask_collection(values) and library_of(array._meta) == "cupy":
         checked = checked.map_blocks(np.asarray, like=array._meta, dtype=checked.dtype, meta=array._meta)
     _check_library(array, checked, "values")
@@ -110,3 +113,14 @@ def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
             f"shape {tuple(shape)}"
         )
     return checked[(0,) * len(extra)]
+
+
+def _converted(values: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Convert Python objects as NumPy does when it writes them: arrays are cast, but these must fit."""
+    try:
+        return np.asarray(values, dtype)
+    except (OverflowError, TypeError, ValueError) as error:
+        kind = type(error) if type(error) in (OverflowError, TypeError) else ValueError
+        raise kind(
+            f"values do not fit arr of {dtype}: {error}; give others, or numpy.asarray(values).astype(arr.dtype)"
+        ) from error

@@ -19,7 +19,9 @@ from dask.base import is_dask_collection, tokenize
 from tlz import partition
 
 from . import api
+from .array_arguments import in_memory
 from .array_packages import for_both_packages
+from .graph.inputs import rechunk
 from .graph.runtime import planned_for
 from .graph.sort.build import build_moved
 from .lazy_labels import LazyLabels
@@ -114,7 +116,7 @@ def quantiles(
         weights = _aligned_weights(ds, xr.DataArray(weights))
     method = method or ("linear" if weights is None else "inverted_cdf")
     keep = keeps_attrs(keep_attrs)
-    wanted = np.asarray(q, np.float64)
+    wanted = np.asarray(in_memory(q, "q"), np.float64)
     if wanted.ndim > 1:
         raise ValueError(f"q must be a scalar or 1d, not an array of {wanted.ndim} dimensions")
     found = {}
@@ -303,10 +305,10 @@ def _sorted_rows(
     arrays: Sequence[Any], axes: Sequence[int], sizes: Sequence[int], keys: Sequence[Any], ascending: bool
 ) -> list[Any]:
     """Sort arrays along one axis of each by keys, as Dask arrays, whose chunks have some sizes if they are new."""
-    step = 1 if ascending else -1
+    turn = (lambda rows: rows) if ascending else _backwards
     given = [_rows_first(array, axis, sizes) for array, axis in zip(arrays, axes, strict=True)]
-    columns = [_columns(rows[::step]) for rows in given]
-    turned = [_in_chunks(key, sizes)[::step] for key in keys]
+    columns = [_columns(turn(rows)) for rows in given]
+    turned = [turn(_in_chunks(key, sizes)) for key in keys]
     values = [column for own in columns for column in own]
     moved = iter(build_moved(turned[::-1], [not ascending] * len(keys), values, (tuple(sizes),)))
     found = []
@@ -314,6 +316,11 @@ def _sorted_rows(
         whole = _joined([next(moved) for _ in own], rows.numblocks[1:]).rechunk({0: rows.chunks[0]})
         found.append(da.moveaxis(whole, 0, axis))
     return found
+
+
+def _backwards(rows: Any) -> Any:
+    """A Dask array from its last row to its first one, without empty chunks, beside which Dask would lose rows."""
+    return rechunk(rows, {0: tuple(filter(None, rows.chunks[0])) or (0,)})[::-1]
 
 
 def _in_chunks(array: Any, sizes: Sequence[int]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from . import api
-from .array_arguments import known_size
+from .array_arguments import in_memory, known_size
 from .array_packages import for_both_packages, is_of_dask_array
 
 Function = Callable[..., Any]
@@ -64,7 +64,7 @@ def _quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
     method, axis, keepdims = given["method"], given["axis"], given["keepdims"]
     function = {"propagate": api.quantile, "omit": api.nanquantile}.get(given["nan_policy"])
     array, axis = (x.reshape(-1), -1) if axis is None and not keepdims else (x, axis)
-    q = np.asarray(p)
+    q = np.asarray(in_memory(p, "p"))
     fits = q.ndim == 0 or (q.ndim == 1 and axis in (-1, array.ndim - 1) and (keepdims is not False or q.size == 1))
     fits = fits and isinstance(axis, int) and -array.ndim <= axis < array.ndim and array.shape[axis] > 0
     fits = fits and array.dtype.kind in "iuf" and q.dtype.kind == "f" and bool(np.all((q >= 0) & (q <= 1)))

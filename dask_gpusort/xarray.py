@@ -203,7 +203,7 @@ class _Accessor:
             return labelled.with_dataset(self._obj, lambda ds: labelled.weighted_medians(ds, *options))
         return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **({"numeric_only": True} if whole else {}))
 
-    def rank(self, dim: Hashable, *, pct: bool = False, keep_attrs: bool | None = None) -> Any:
+    def rank(self, dim: Hashable, *, ascending: bool = True, pct: bool = False, keep_attrs: bool | None = None) -> Any:
         """Ranks of the values along a dimension, from 1; equal values have the average of their ranks.
 
         Parameters
@@ -211,6 +211,8 @@ class _Accessor:
         dim : hashable
             Dimension along which to rank, of any chunks. Of a Dataset each variable is ranked on its own; variables
             without the dimension are dropped.
+        ascending : bool, default True
+            Whether the smallest value has rank 1, or the largest.
         pct : bool, default False
             Whether ranks are divided by the number of values that are not NaN.
         keep_attrs : bool, optional
@@ -241,8 +243,8 @@ class _Accessor:
         """
 
         def rank(array: Any, axis: int) -> Any:
-            ranks = labelled.through_dask(lambda darr: api.rank(darr, axis, nan_policy="omit", pct=pct), array)
-            return ranks.astype(float)
+            options: dict[str, Any] = {"nan_policy": "omit", "pct": pct, "descending": not ascending}
+            return labelled.through_dask(lambda darr: api.rank(darr, axis, **options), array).astype(float)
 
         found = self._map_along(dim, rank, labels=True, others=False, encoding=False)
         return found if labelled.keeps_attrs(keep_attrs) else found.drop_attrs(deep=False)

@@ -277,7 +277,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
     },
     "grouped": {
-        "groups: neighbours behind": ("np.arange(-(window // 2), window // 2 + 1)", "np.arange(0, window // 2 + 1)"),
+        "groups: neighbours behind": ("np.arange(-reach, reach + 1)", "np.arange(reach + 1)"),
         "groups: keys in earlier chunks": ("for each, edge, same in rows if each < number", "for _, edge, same in []"),
         "groups: the smallest of the most common": (
             "runs.argmax(axis=1)[:, None]",

@@ -14,7 +14,7 @@ from ..arguments import (
     refuse_in_place,
     refuse_with_groups,
 )
-from ..array_arguments import checked_array
+from ..array_arguments import checked_array, in_memory
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
 from ..graph.select.groups import Labels, build_grouped
@@ -119,7 +119,7 @@ def quantile(
     array([3., 1., 5.])
     """
     refuse_in_place("quantile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method), axis, keepdims, strategy, weights, (by, groups, window))
+    return _reduce(a, _quantiles(q, method), axis, keepdims, strategy, weights, (by, groups, window))
 
 
 def nanquantile(
@@ -163,9 +163,7 @@ def nanquantile(
     array([3., 5.])
     """
     refuse_in_place("nanquantile", out, overwrite_input)
-    return _reduce(
-        a, Statistic.quantiles(q, method, skip_nan=True), axis, keepdims, strategy, weights, (by, groups, window)
-    )
+    return _reduce(a, _quantiles(q, method, skip_nan=True), axis, keepdims, strategy, weights, (by, groups, window))
 
 
 def percentile(
@@ -215,9 +213,7 @@ def percentile(
     array([15.,  5.])
     """
     refuse_in_place("percentile", out, overwrite_input)
-    return _reduce(
-        a, Statistic.quantiles(q, method, percent=True), axis, keepdims, strategy, weights, (by, groups, window)
-    )
+    return _reduce(a, _quantiles(q, method, percent=True), axis, keepdims, strategy, weights, (by, groups, window))
 
 
 def nanpercentile(
@@ -265,7 +261,7 @@ def nanpercentile(
     refuse_in_place("nanpercentile", out, overwrite_input)
     return _reduce(
         a,
-        Statistic.quantiles(q, method, skip_nan=True, percent=True),
+        _quantiles(q, method, skip_nan=True, percent=True),
         axis,
         keepdims,
         strategy,
@@ -393,6 +389,10 @@ def explain_quantile(
     return explained(
         quantile, checked_array(a), q, axis, by=by, groups=groups, window=window, strategy=strategy, detail=detail
     )
+
+
+def _quantiles(q: Any, method: str, **options: bool) -> Statistic:
+    return Statistic.quantiles(in_memory(q, "q"), method, **options)
 
 
 def _reduce(

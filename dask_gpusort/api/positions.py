@@ -316,8 +316,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
     indices : dask array of int
         Of as many dimensions. The other axes are broadcast against those of `arr`.
     values : dask array or array_like
-        Broadcast to the shape of the indices, and converted to the dtype of `arr`. If an index occurs several times,
-        the last value in C order stays, as in NumPy.
+        Broadcast to the shape of the indices, and converted to the dtype of `arr`: arrays are cast, while numbers of
+        Python must fit. If an index occurs several times, the last value in C order stays, as in NumPy.
     axis : int or None
         Axis along which to write; None writes to the flattened array, with one-dimensional indices.
 
@@ -328,10 +328,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
 
     Raises
     ------
-    AxisError, IndexError, TypeError
+    AxisError, IndexError
         As `take_along_axis`.
-    ValueError
-        As `take_along_axis`; if the values cannot be broadcast.
+    TypeError, ValueError
+        As `take_along_axis`; if the values cannot be broadcast; as NumPy, if Python's values do not fit the dtype.
+    OverflowError
+        If Python's integers do not fit the dtype.
 
     See Also
     --------

@@ -19,6 +19,7 @@ def rank(
     method: str = "average",
     nan_policy: str = "propagate",
     pct: bool = False,
+    descending: bool = False,
     by: Any = None,
 ) -> Any:
     """Ranks of the elements of a Dask array, lazily: `scipy.stats.rankdata`.
@@ -37,6 +38,9 @@ def rank(
         or ValueError is raised, during the computation. `xarray.DataArray.rank` is as "omit".
     pct : bool, default False
         Whether ranks are divided by the number of elements along the axis that are not NaN, as in xarray.
+    descending : bool, default False
+        Whether the greatest element has rank 1. NaN are as before, and ordinal ranks of equal elements have the order
+        of the input.
     by : array_like, optional
         Labels, in memory or lazy, of the size of `a` along `axis`, or of its shape for ``axis=None``: each element is
         ranked among those of the same label, and one whose label is missing (NaN, NaT, None) has the rank NaN. Lanes
@@ -77,11 +81,13 @@ def rank(
     array([4. , 1.5, 3. , 1.5])
     >>> dask_gpusort.rank(x, method="dense").compute()
     array([3, 1, 2, 1])
+    >>> dask_gpusort.rank(x, descending=True).compute()
+    array([1. , 3.5, 2. , 3.5])
     >>> dask_gpusort.rank(x, by=["a", "b", "a", "a"]).compute()
     array([3., 1., 2., 1.])
     """
     array = checked_array(a)
-    ranking, checked = checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim)
+    ranking, checked = checked_ranking(method, nan_policy, pct, descending), axis_or_none(axis, array.ndim)
     grouping = checked_grouping(by, None, None, array, checked)
     if by is None:
         return build_rank(array, ranking, checked)
@@ -95,6 +101,7 @@ def explain_rank(
     method: str = "average",
     nan_policy: str = "propagate",
     pct: bool = False,
+    descending: bool = False,
     by: Any = None,
     detail: bool = False,
 ) -> Explanation:
@@ -102,7 +109,7 @@ def explain_rank(
 
     Parameters
     ----------
-    a, axis, method, nan_policy, pct, by
+    a, axis, method, nan_policy, pct, descending, by
         As for `rank`.
     detail
         Whether the printed text has all decisions, too.
@@ -122,4 +129,5 @@ def explain_rank(
     lanes     1 of 1,000 keys, each in 1 chunk
     strategy  blocks: lanes are whole in their chunks, whose rows are ranked where they are
     """
-    return explained(rank, checked_array(a), axis, method=method, nan_policy=nan_policy, pct=pct, by=by, detail=detail)
+    options: dict[str, Any] = {"method": method, "nan_policy": nan_policy, "pct": pct, "descending": descending}
+    return explained(rank, checked_array(a), axis, **options, by=by, detail=detail)

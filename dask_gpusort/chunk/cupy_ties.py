@@ -76,12 +76,12 @@ def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGrou
     return CupyTieGroups(keys, equal_nan, length)
 
 
-def rank_keys(rows: Any, method: RankMethod, dtype: Any) -> Any:
+def rank_keys(rows: Any, method: RankMethod, dtype: Any, descending: bool = False) -> Any:
     """See `tie_groups.rank_keys`."""
     short = len(rows) > 1 and rows.shape[1] <= _CACHED_ROW and rows.size < kernels.MOST_RANKED
     if not (short and method in kernels.ROW_RANKINGS and Order(rows.dtype, stable=True).coded):
-        return of_groups.rank_keys(rows, method, dtype)
-    ordered, positions = kernels.sort_rows_with_positions(cupy.ascontiguousarray(rows))
+        return of_groups.rank_keys(rows, method, dtype, descending)
+    ordered, positions = kernels.sort_rows_with_positions(cupy.ascontiguousarray(rows), descending=descending)
     found = cupy.empty(rows.shape, dtype)
     kernels.rank_rows(ordered, positions, method, found)
     return found
@@ -97,7 +97,7 @@ def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1,
 def find_few(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct | None:
     """Find the distinct keys of a chunk by counting them, if they are few and no positions are wanted; else None."""
     differ = not equal_nan and order.dtype.kind in NAN_KINDS
-    if not order.coded or columns.firsts or columns.repeats or differ or block.size < LEAST_OF_FEW:
+    if not order.coded or order.descending or columns.firsts or columns.repeats or differ or block.size < LEAST_OF_FEW:
         return None
     few = kernels.count_few(cupy.ascontiguousarray(block).reshape(-1))
     if few is None:

@@ -18,7 +18,7 @@ _TABLE_CODES = 1 << 18
 class Distinct:
     """Hold the distinct keys of one chunk; what was not wanted is None."""
 
-    values: Any  # shape (d,): the distinct keys, ascending
+    values: Any  # shape (d,): the distinct keys, sorted
     counts: Any = None  # shape (d,): how often each occurs
     firsts: Any = None  # shape (d,): position of each in the flat chunk: that of the first of equal keys
     inverse: Any = None  # of the chunk's shape: the position of each key in `values`
@@ -46,7 +46,7 @@ class Columns:
 
 
 def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
-    """Find the distinct keys of one chunk of any dimensions, in an ascending and stable order."""
+    """Find the distinct keys of one chunk of any dimensions, in a stable order."""
     if library_of(block) == "cupy":
         few: Distinct | None = ops_for(block).find_few(block, order, columns, equal_nan)
         if few is not None:

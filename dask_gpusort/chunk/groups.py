@@ -40,7 +40,8 @@ class Groups:
             centres = known[centres]
         if window == 1:
             return cls(centres, _starts(np.bincount(own, minlength=count)), len(codes))
-        members = centres[:, None] + np.arange(-(window // 2), window // 2 + 1)
+        reach = min(window // 2, len(codes))
+        members = centres[:, None] + np.arange(-reach, reach + 1)
         inside = (members >= 0) & (members < len(codes))
         sizes = np.bincount(codes[centres], inside.sum(axis=1), minlength=count)
         return cls(members[inside], _starts(sizes), len(codes))

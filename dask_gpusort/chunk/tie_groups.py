@@ -193,6 +193,7 @@ class Ranking:
     method: RankMethod
     nan_policy: NanPolicy
     pct: bool  # whether ranks are divided by the number of keys that are not NaN
+    descending: bool = False  # whether the largest key has rank 1
 
     def dtype_of(self, keys: np.dtype[Any]) -> np.dtype[Any]:
         """Give the dtype of the ranks: integers unless some are fractions or may be NaN."""
@@ -211,7 +212,7 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     found = np.empty_like(rows, dtype=dtype)
     if block.size:
         matrix = rows.reshape(-1, rows.shape[-1])
-        found = ops_for(rows).rank_keys(matrix, ranking.method, dtype).reshape(rows.shape)
+        found = ops_for(rows).rank_keys(matrix, ranking.method, dtype, ranking.descending).reshape(rows.shape)
     if block.dtype.kind in NAN_KINDS:
         nans = are_nan(rows)
         some = bool(nans.any())
@@ -227,16 +228,16 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     return np.moveaxis(found, -1, axis)
 
 
-def rank_keys(rows: Any, method: RankMethod, dtype: np.dtype[Any]) -> Any:
+def rank_keys(rows: Any, method: RankMethod, dtype: np.dtype[Any], descending: bool = False) -> Any:
     """Give the ranks of keys in the rows of a matrix, row after row. NaN are equal, and last."""
-    ordered, positions = _sorted_rows(rows)
+    ordered, positions = _sorted_rows(rows, Order(rows.dtype, descending, stable=True))
     groups = ops_for(rows).tie_groups(ordered, True, rows.shape[1])
     return groups.scatter_ranks(positions, method, dtype)
 
 
-def _sorted_rows(rows: Any) -> tuple[Any, Any]:
+def _sorted_rows(rows: Any, order: Order) -> tuple[Any, Any]:
     """Rows of keys, sorted, and the positions of the sorted keys among all keys, each of shape (keys,)."""
-    ops, order, (count, length) = ops_for(rows), Order(rows.dtype, stable=True), rows.shape
+    ops, (count, length) = ops_for(rows), rows.shape
     if count == 1:
         found: tuple[Any, Any] = ops.sort_and_argsort(rows.reshape(-1), order)
         return found

@@ -178,7 +178,7 @@ def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out:
     return out
 
 
-def sort_rows_with_positions(keys: Any) -> tuple[Any, Any]:
+def sort_rows_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, Any]:
     """Sort each row stably, and return the uint32 positions that the keys had in it, or in the rows from one before.
 
     Equal keys may lose their bits. A position is that in the row modulo its length.
@@ -188,7 +188,7 @@ def sort_rows_with_positions(keys: Any) -> tuple[Any, Any]:
     check_indexable(keys.size)
     keys_out, positions = cupy.empty_like(keys), cupy.empty(keys.shape, np.uint32)
     if keys.size:
-        elements = indexed_elements(device_key(keys.dtype), "u32")
+        elements = indexed_elements(device_key(keys.dtype, descending), "u32")
         in_block = not needs_spare(elements, length)
         sort_each(elements, keys, keys_out, positions, None if in_block else plan_partition(elements, length))
     return keys_out, positions

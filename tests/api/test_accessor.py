@@ -150,6 +150,21 @@ def test_sortby_a_variable_and_an_array_of_another_object():
         ds.gpusort.sortby("t")
 
 
+@pytest.mark.parametrize("chunks", [(3, 0, 1), (1, 0, 0, 1), (0, 2, 0, 0, 6, 0, 1), (4, 4), (0, 0)], ids=str)
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("key", ["a", ["a", "b"], "in memory"])
+def test_sortby_of_empty_chunks(chunks, ascending, key):
+    size, rng = sum(chunks), np.random.default_rng(0)
+    variables = {"a": rng.integers(0, 3, size), "b": rng.integers(0, 2, size)}
+    table = xr.Dataset({name: ("obs", keys) for name, keys in variables.items()}).assign(
+        rows=(("y", "obs"), np.arange(2 * size).reshape(2, size))
+    )
+    by = xr.DataArray(rng.integers(0, 3, size), dims="obs") if key == "in memory" else key
+    found = table.chunk(obs=chunks).gpusort.sortby(by, ascending)
+    assert found.chunks["obs"] == chunks
+    xr.testing.assert_identical(found.compute(scheduler="synchronous"), table.sortby(by, ascending))
+
+
 @pytest.mark.parametrize("by", [0, ("name", "k"), "missing", np.arange(3), xr.DataArray(np.arange(3), dims="other")])
 def test_sortby_refuses_what_xarray_refuses(by):
     array = xr.DataArray(np.arange(6).reshape(2, 3), dims=("y", "x"))
@@ -166,6 +181,8 @@ def test_quantiles_are_a_scalar_or_a_sequence(chunked):
     array = xr.DataArray(np.arange(6.0).reshape(2, 3), dims=("y", "x"))
     with pytest.raises(ValueError, match="q must be a scalar or 1d, not an array of 2 dimensions"):
         (array.chunk(y=1) if chunked else array).gpusort.quantile([[0.5]], "y")
+    with pytest.raises(TypeError, match="q is masked"):
+        (array.chunk(y=1) if chunked else array).gpusort.quantile(np.ma.masked_equal([0.5, 1], 1), "y")
 
 
 def test_sortby_aligns_keys_by_their_labels():
@@ -324,22 +341,28 @@ def test_topk(k):
 
 @pytest.mark.parametrize("pct", [False, True])
 @pytest.mark.parametrize("dim", ["time", "y"])
-def test_rank(dim, pct, raise_if_computes):
+@pytest.mark.parametrize("ascending", [True, False])
+def test_rank(dim, pct, ascending, raise_if_computes):
     ds = make_dataset().assign_attrs(title="maps")
     own = [name for name, variable in ds.data_vars.items() if dim in variable.dims and name != "name"]
     ds = ds.drop_vars("name")
     arrays = {
         name: (
             ds[name].dims,
-            ranks_of_lanes(ds[name].values, ds[name].get_axis_num(dim), "average", "omit", pct),
+            ranks_of_lanes(ds[name].values, ds[name].get_axis_num(dim), "average", "omit", pct, not ascending),
             ds[name].attrs,
         )
         for name in own
     }
     wanted = ds[own].assign(arrays)
-    lazy = check(lambda x: x.gpusort.rank(dim, pct=pct), wanted, ds, raise_if_computes)
+    lazy = check(lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct), wanted, ds, raise_if_computes)
     assert lazy.t.chunks == ds.t.chunk(CHUNKS).chunks
-    check(lambda x: x.gpusort.rank(dim, pct=pct), wanted.t.assign_coords(ds.t.coords), ds.t, raise_if_computes)
+    check(
+        lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct),
+        wanted.t.assign_coords(ds.t.coords),
+        ds.t,
+        raise_if_computes,
+    )
     assert ds.t.gpusort.rank(dim, keep_attrs=False).attrs == {}
 
 

@@ -275,17 +275,18 @@ RANKED = st.sampled_from([([*ours.INTEGERS, *WITH_NAN, "U3", "S2"],), (WITH_NAN,
 
 def rank(draw: Any, shape: tuple[int, ...]) -> Case:
     array, axis = make(draw, shape, *draw(RANKED)), axis_of(draw, shape)
-    method, policy, pct = (
+    method, policy, pct, down = (
         draw(st.sampled_from(METHODS)),
         draw(st.sampled_from(["omit", "propagate"])),
         draw(st.booleans()),
+        draw(st.booleans()),
     )
-    wanted = ranks_of_lanes(array, axis, method, policy, pct)
+    wanted = ranks_of_lanes(array, axis, method, policy, pct, down)
     if not (method == "average" or pct or array.dtype.kind in "fmM"):
         wanted = wanted.astype(np.int64)
     return Case(
         [array],
-        lambda x: dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct),
+        lambda x: dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct, descending=down),
         [wanted],
         like_of(axis, shape),
         assert_same_values,
@@ -702,7 +703,7 @@ GROUPED = ("topk", "argtopk", "nunique", "mode")
 
 def grouped_rank(draw: Any, shape: tuple[int, ...]) -> Case:
     array, axis = make(draw, shape, *draw(RANKED)), axis_of(draw, shape)
-    method, pct = draw(st.sampled_from(METHODS)), draw(st.booleans())
+    method, pct, down = draw(st.sampled_from(METHODS)), draw(st.booleans()), draw(st.booleans())
     policy, lazy = draw(st.sampled_from(["omit", "propagate"])), draw(st.booleans())
     axes = listed(axis, shape)
     labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
@@ -710,13 +711,13 @@ def grouped_rank(draw: Any, shape: tuple[int, ...]) -> Case:
     dim, wanted = axis or 0, np.full(lanes.shape, np.nan)
     for positions in grouped.members_of(labels, None):
         at = (slice(None),) * (dim % lanes.ndim) + (positions,)
-        wanted[at] = ranks_of_lanes(lanes[at], dim, method, policy, pct)
+        wanted[at] = ranks_of_lanes(lanes[at], dim, method, policy, pct, down)
     missing = labels.dtype.kind in "fcmMOT" if lazy else None in grouped.plain(labels.reshape(-1))
     if not (method == "average" or pct or array.dtype.kind in "fmM" or missing):
         wanted = wanted.astype(np.int64)
 
     def call(x: Any, by: Any = labels) -> Any:
-        return dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct, by=by)
+        return dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct, by=by, descending=down)
 
     call = where_groups_fit(call, labels)
     return Case([array, labels] if lazy else [array], call, [wanted], like_of(axis, shape), assert_same_values)

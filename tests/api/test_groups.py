@@ -224,6 +224,20 @@ def test_chunks_that_are_not_what_their_arrays_say(wanted, strategy):
         computed(dask_gpusort.median(X, 0, by=wrong, groups=wanted, strategy=strategy))
 
 
+@pytest.mark.parametrize("window", [15, 17, 10**10 + 1, 2**63 + 1, 2**70 + 1])
+def test_a_window_larger_than_the_axis_reaches_all_elements(by, window):
+    """Its size is not a size in memory, nor one that must fit 64 bits."""
+    x, by, groups = X[:8, 0, 0], by[:8], [4, 9, 1]
+    want = expected(ARRAY[:8, 0, 0], LABELS[:8], np.array(groups), 15)
+    for strategy in STRATEGIES:
+        options = {"by": by, "groups": groups, "window": window, "strategy": strategy}
+        np.testing.assert_array_equal(computed(dask_gpusort.median(x, 0, **options)), want)
+        assert "of 15 neighbours" in dask_gpusort.explain_quantile(x, 0.5, 0, **options).detail
+    keys, labels = (one[one >= 0] for one in (da.from_array(ARRAY[:8, 0, 0]), da.from_array(LABELS[:8])))
+    found = dask_gpusort.median(keys, 0, by=labels, groups=groups, window=window, strategy="blocks")
+    np.testing.assert_array_equal(computed(found), want)
+
+
 def test_all_nan_groups_warn_as_numpy_does():
     x = da.from_array(np.array([1.0, np.nan, 2.0, np.nan]), chunks=2)
     for strategy in STRATEGIES:

@@ -89,6 +89,36 @@ def test_in_a_separate_process(names):
     assert "0 passed" not in result.stdout
 
 
+def lazy(value):
+    return da.from_array(np.asarray(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "options"),
+    [
+        ("quantile", [[0.5, 0.1], 0], {}),
+        ("nanpercentile", [30], {}),
+        ("partition", [2, 0], {}),
+        ("argpartition", [[2, -1]], {}),
+        ("topk", [-2, 0], {}),
+        ("median", [], {"window": 3, "by": [0, 1, 0, 1]}),
+        ("lexsort", [0], {"descending": [True, False]}),
+        ("sort", [-1], {"descending": True}),
+        ("take", [[3, 0, 0]], {}),
+        ("take_along_axis", [[3, 0], None], {}),
+        ("put_along_axis", [[3, 0], [7.0, 8.0], None], {}),
+    ],
+)
+def test_arguments_may_be_lazy(name, arguments, options):
+    """The graph is built from some of them, which are computed."""
+    keys, function = da.from_array(np.array([3.0, 1, 2, 4]), chunks=2), getattr(dask_gpusort, name)
+    array = [keys, keys % 2] if name == "lexsort" else keys
+    wanted = function(array, *arguments, **{"groups": [0, 1]} | options if "by" in options else options)
+    given = [one if one is None else lazy(one) for one in arguments]
+    more = {option: lazy(value) for option, value in options.items()} | ({"groups": [0, 1]} if "by" in options else {})
+    np.testing.assert_array_equal(computed(function(array, *given, **more)), computed(wanted))
+
+
 @planned
 @given(st.data(), ours.arrays(), ours.groups)
 def test_input_and_output_are_expressions(data, array, count):

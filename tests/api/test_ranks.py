@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
+from support import strategies as ours
 from support.ranks import ranks_of_lanes
-from support.sorting import computed
+from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
 
 
-def check(x, array, axis, method, nan_policy, pct):
-    found = dask_gpusort.rank(x, axis, method=method, nan_policy=nan_policy, pct=pct)
+def check(x, array, axis, method, nan_policy, pct, descending=False):
+    found = dask_gpusort.rank(x, axis, method=method, nan_policy=nan_policy, pct=pct, descending=descending)
     got = computed(found)
     may_be_nan = array.dtype.kind in "fmM" and nan_policy != "raise"
     assert got.dtype == found.dtype == (np.float64 if method == "average" or pct or may_be_nan else np.int64)
-    np.testing.assert_array_equal(got, ranks_of_lanes(array, axis, method, nan_policy, pct))
+    np.testing.assert_array_equal(got, ranks_of_lanes(array, axis, method, nan_policy, pct, descending))
     return found
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("method", METHODS)
-def test_lanes_that_no_chunk_holds(method, axis, monkeypatch):
+@pytest.mark.parametrize("descending", [False, True])
+def test_lanes_that_no_chunk_holds(method, axis, descending, monkeypatch):
     monkeypatch.setattr("dask_gpusort.graph.select.statistics.chunk_limit", lambda array: 0)
     array = np.random.default_rng(0).integers(0, 9, (12, 10)).astype("f4")
     array[3, 4] = np.nan
     x = da.from_array(array, chunks=(5, 4))
-    assert check(x, array, axis, method, "omit", True).chunks == x.chunks
+    assert check(x, array, axis, method, "omit", True, descending).chunks == x.chunks
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u8", "?", "f2", ">f8", "c16", "M8[D]", "S3", "U2", "T", "O", "f4,i2"])
+@pytest.mark.parametrize("chunks", [40, 7])
+@pytest.mark.parametrize("method", METHODS)
+def test_descending_ranks_are_those_of_negated_ranks(dtype, chunks, method):
+    """The greatest element has rank 1, also of dtypes without negation."""
+    keys = ours.make(np.dtypes.StringDType() if dtype == "T" else dtype, 40, "small" if dtype == "O" else "few")
+    x = da.from_array(keys, chunks=chunks)
+    dense = computed(dask_gpusort.rank(x, method="dense", nan_policy="omit"))
+    found = dask_gpusort.rank(x, method=method, nan_policy="omit", descending=True)
+    wanted = dask_gpusort.rank(da.from_array(-dense, chunks=chunks), method=method, nan_policy="omit")
+    np.testing.assert_array_equal(computed(found), computed(wanted))
+
+
+@pytest.mark.parametrize("exchange", ["runs", "tasks", "gather"])
+def test_descending_ranks_on_a_cluster(on_cluster, exchange):
+    array = ours.make("f4", 2000, "few")
+    with groups(4), dask.config.set({"gpusort.exchange": exchange}):
+        for method in ("average", "ordinal"):
+            options = {"method": method, "nan_policy": "omit", "pct": True, "descending": True}
+            found = dask_gpusort.rank(da.from_array(array, chunks=300), **options).compute()
+            np.testing.assert_array_equal(found, ranks_of_lanes(array, None, *options.values()))
 
 
 @pytest.mark.parametrize("shape", [(40,), (8, 5)])

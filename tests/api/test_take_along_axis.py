@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from fractions import Fraction
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -24,6 +27,52 @@ def test_the_last_value_for_a_position_stays(exchange):
     backwards = da.from_array(np.zeros((1, 40), "i8")[:, ::-1], chunks=-1)
     written = dask_gpusort.put_along_axis(da.zeros((1, 2)), backwards, np.arange(40)[::-1][None], 1)
     assert computed(written).tolist() == [[0, 0]]
+
+
+#: Values for an element of an array of a dtype; NumPy converts Python's as strictly as it can, and casts its own.
+VALUES = [
+    *(
+        ("u1", value)
+        for value in (300, -1, 255, [[300]], 1 << 70, 1.5, np.nan, 1j, True, "1", None, np.int64(300), [np.array(300)])
+    ),
+    *(
+        (dtype, value)
+        for dtype in ("f4", "i8")
+        for value in (1j, [2 + 0j], Fraction(1, 2), np.array([1j]), "x", [None])
+    ),
+    *(("M8[D]", value) for value in (3, 1.5, "2020-01-01", "day", np.timedelta64(3, "D"))),
+    *(("S2", value) for value in ("abc", "\u00e9", 12, b"a")),
+    *((ours.PLAIN_RECORD, value) for value in ((b"a", 1.5, 3), (1, 2), 7)),
+    ("?", 300),
+]
+
+
+@pytest.mark.parametrize(("dtype", "value"), VALUES, ids=str)
+def test_values_are_converted_as_numpy_does(dtype, value, raise_if_computes):
+    """What cannot be is refused when the graph is built."""
+    wanted, x = np.zeros(3, dtype), da.zeros(3, dtype=dtype, chunks=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)  # of casts
+        try:
+            np.put_along_axis(wanted, np.array([1]), value, 0)
+        except (OverflowError, TypeError, ValueError) as error:
+            kind = next(kind for kind in (OverflowError, TypeError, ValueError) if isinstance(error, kind))
+            with raise_if_computes(), pytest.raises(kind, match="^values (do not fit|must be)"):
+                dask_gpusort.put_along_axis(x, np.array([1]), value, 0)
+            return
+        oracle.assert_same_bits(computed(dask_gpusort.put_along_axis(x, np.array([1]), value, 0)), wanted)
+
+
+def test_values_may_be_a_list_of_lazy_ones(raise_if_computes):
+    with raise_if_computes():
+        found = dask_gpusort.put_along_axis(da.zeros(3, chunks=2), np.array([2, 0]), [da.asarray(7), 8], 0)
+    assert computed(found).tolist() == [8, 0, 7]
+
+
+def test_lost_imaginary_parts_warn_in_the_computation():
+    found = dask_gpusort.put_along_axis(da.zeros(3, chunks=2), np.array([1]), np.array([2 + 1j]), 0)
+    with pytest.warns(np.exceptions.ComplexWarning):
+        assert computed(found).tolist() == [0, 2, 0]
 
 
 def test_without_an_axis_the_array_is_flattened():

@@ -92,6 +92,7 @@ WRONG = {
         Wrong("half", TypeError, "q must be real numbers, not 'half'"),
         Wrong(None, TypeError, "q must be real numbers, not None"),
         Wrong(Fraction(1, 2), TypeError, "no quantiles of float64 .*: give q as floats"),
+        Wrong(np.ma.masked_equal([0, 1], 1), TypeError, "q is masked.*fill them first"),
         Wrong(np.zeros((1, 1, 1)), ValueError, "q must be a scalar or 1d, not an array of 3 dimensions"),
     ],
     "k": [
@@ -104,6 +105,7 @@ WRONG = {
     ],
     "kth": [
         Wrong([[1, 2]], ValueError, "kth must be .*array of 2 dimensions"),
+        Wrong(np.ma.masked_equal([0, 1], 1), TypeError, "kth is masked.*fill them first"),
         Wrong(1.5, TypeError, "Partition index must be integer: kth is 1.5"),
         Wrong(True, ValueError, "Booleans unacceptable.*kth"),
         Wrong(100, ValueError, "kth.=100. out of bounds"),
@@ -190,6 +192,7 @@ WRONG = {
     ],
     "values": [
         Wrong([da.ones(5)], ValueError, "values 0 of shape.*fit keys of shape", no(lambda name: "along" in name)),
+        Wrong(np.ma.masked_equal([0, 1], 1), TypeError, "values is masked.*fill them", lambda name: "along" in name),
         Wrong(np.ones(5), ValueError, r"value array of shape \(5,\)", lambda name: "along" in name),
     ],
 }
@@ -431,7 +434,7 @@ def arguments_of(name: str, array: Any = ROWS) -> dict[str, Any]:
         "k": 2,
         "kth": 1,
         "axis": 0,
-        "values": (one,) if name == "sort_by_key" else 1.0,
+        "values": (one,) if name == "sort_by_key" else np.zeros((), array.dtype),
     }
     parameters = inspect.signature(FUNCTIONS[name]).parameters
     return {

@@ -80,11 +80,14 @@ def test_sets(cluster, drawn, name):
 RANKED = [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biufmM"]
 
 
-@given(inputs(dtypes=RANKED), st.sampled_from(METHODS), st.sampled_from(NAN_POLICIES), st.booleans(), st.booleans())
-def test_ranks(cluster, drawn, method, nan_policy, pct, unknown):
+FLAGS = st.tuples(st.booleans(), st.booleans(), st.booleans())
+
+
+@given(inputs(dtypes=RANKED), st.sampled_from(METHODS), st.sampled_from(NAN_POLICIES), FLAGS)
+def test_ranks(cluster, drawn, method, nan_policy, flags):
     with cluster.as_current(), dask.config.set(gangs.IN_GANG):
-        hosts, chunks, workers = drawn
-        options = {"method": method, "nan_policy": nan_policy, "pct": pct}
+        (hosts, chunks, workers), (pct, descending, unknown) = drawn, flags
+        options = {"method": method, "nan_policy": nan_policy, "pct": pct, "descending": descending}
         if nan_policy == "raise" and hosts[0].dtype.kind in "fmM" and (hosts[0] != hosts[0]).any():
             with pytest.raises(ValueError, match="contains nan"):
                 dask_gpusort.rank(gangs.placed(hosts[0], chunks[0], workers), **options).compute()

@@ -93,15 +93,15 @@ def strategies(monkeypatch):
     return taken
 
 
-def check_ranks(device, keys, ordered, positions):
+def check_ranks(device, keys, ordered, positions, descending):
     """Sort with positions, and rank."""
-    found, at = sorting.sort_rows_with_positions(device.array(keys))
+    found, at = sorting.sort_rows_with_positions(device.array(keys), descending=descending)
     np.testing.assert_array_equal(found.get(), ordered)
     np.testing.assert_array_equal(at.get() % keys.shape[1], positions)
     for method in kernels.ROW_RANKINGS:
         ranks = device.empty(keys.shape, "f8" if method == "average" else "i8")
         kernels.rank_rows(found, at, method, ranks)
-        wanted = numpy_ops.rank_keys(keys, method, ranks.dtype)
+        wanted = numpy_ops.rank_keys(keys, method, ranks.dtype, descending)
         np.testing.assert_array_equal(ranks.get().reshape(-1), wanted)
 
 
@@ -115,8 +115,7 @@ def check_rows(device, keys, positions=True, descending=False):
     if positions:
         at = np.stack([expected_positions(row, descending) for row in keys])
         assert_bits(sorting.argsort_rows(source, descending=descending), at)
-    if positions and not descending:
-        check_ranks(device, keys, wanted, at)
+        check_ranks(device, keys, wanted, at, descending)
     sorting.sort_rows(source, descending=descending, out=source)
     assert_bits(source, wanted)
 
@@ -370,5 +369,6 @@ def test_ranks_of_rows_with_ties(device):
         keys = np.random.default_rng(shape[1]).integers(0, shape[1], shape).astype("f4")
         keys[:, ::7] = np.nan
         keys[:, ::5] *= -0.0
-        at = np.stack([expected_positions(row, False) for row in keys])
-        check_ranks(device, keys, np.sort(keys, axis=1), at)
+        for descending in (False, True):
+            at = np.stack([expected_positions(row, descending) for row in keys])
+            check_ranks(device, keys, np.take_along_axis(keys, at, 1), at, descending)

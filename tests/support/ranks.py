@@ -18,9 +18,11 @@ def ranks_of_lanes(array: np.ndarray, axis: int | None, *options: Any) -> np.nda
     return found
 
 
-def _ranks_of_lane(lane: np.ndarray, method: str, nan_policy: str, pct: bool) -> np.ndarray:
+def _ranks_of_lane(lane: np.ndarray, method: str, nan_policy: str, pct: bool, descending: bool = False) -> np.ndarray:
     nan = lane != lane if lane.dtype.kind in "fmM" else np.zeros(len(lane), bool)
     held = lane[~nan]
+    if descending:
+        held = -np.unique(held, return_inverse=True)[1]
     less = (held[:, None] > held).sum(axis=1)
     equal = (held[:, None] == held).sum(axis=1)
     found = {

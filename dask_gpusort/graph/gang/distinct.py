@@ -75,7 +75,7 @@ class Result(NamedTuple):
 class DistinctJob:
     """Find the distinct keys of a member's chunks."""
 
-    order: Order  # ascending and stable
+    order: Order  # stable
     columns: Columns
     numbering: Numbering  # how tie groups are made of sorted distinct keys
     shapes: tuple[tuple[Size, ...], ...]  # of all chunks, in C order

@@ -288,7 +288,7 @@ def _shifted(keys: Any, labels: Any, window: int) -> Iterator[tuple[Any, Any]]:
         yield keys, labels
         return
     size = len(keys)
-    for shift in range(-min(window // 2, size), min(window // 2, size) + 1):
+    for shift in range(-(window // 2), window // 2 + 1):
         yield keys[max(0, -shift) : size - max(0, shift)], labels[max(0, shift) : size - max(0, -shift)]
 
 

@@ -128,9 +128,9 @@ class SortedDistinct:
         return spread_back(known, chunks, list(self.of_keys.values()), self.kept, self.runtime)
 
 
-def stable_keys(array: Any) -> tuple[Request, Keys]:
+def stable_keys(array: Any, descending: bool = False) -> tuple[Request, Keys]:
     """Request a stable sort of an array, with companions, and make its keys."""
-    options = Options(stable=True)
+    options = Options(stable=True, descending=descending)
     keys = options.keys(array, "both")
     return options.request("both", keys), keys
 

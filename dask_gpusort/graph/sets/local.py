@@ -39,7 +39,7 @@ OF_KEYS = OUTPUTS[4:]
 class LocalDistinct(ArrayRecipe):
     """Hold all that the tasks of this stage are made from."""
 
-    order: Order  # ascending and stable
+    order: Order  # stable
     columns: Columns  # what is wanted besides the values; first positions need an array of one dimension
     equal_nan: bool  # whether all NaN are one key
     names: tuple[str, ...]  # of the input

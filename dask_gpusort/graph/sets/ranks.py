@@ -76,7 +76,7 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     """Rank an array's keys along an axis, or flat if None, in the array's chunks."""
     note(None, partial(describe_flat, array, axis))
     array, axis = flatten(array, axis)
-    request, keys = stable_keys(array)
+    request, keys = stable_keys(array, ranking.descending)
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, "ranks"))
     plan = make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
     note(plan, lambda step: describe_rank(plan, step(DistinctPlan), step(Plan)))

@@ -77,7 +77,7 @@ class TieBits:
 
 
 def mark_ties(keys: Any, *, equal_nan: bool = True, length: int | None = None) -> TieBits:
-    """Find the tie groups of sorted keys, in ascending rows of `length` keys, or in one (Jacobson, FOCS 1989)."""
+    """Find the tie groups of sorted keys, in rows of `length` keys, or in one (Jacobson, FOCS 1989)."""
     # With `equal_nan`, all NaN, and NaT, are one group; else each is one.
     check_array(keys, "keys")
     n, first_nan = keys.size, first_nan_code(keys.dtype)

@@ -64,12 +64,13 @@ def test_indices_and_differences_in_order():
 
 @pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
 @pytest.mark.parametrize("nan_policy", ["omit", "propagate"])
-def test_ranks_equal_those_of_numpy_chunks(method, nan_policy):
+@pytest.mark.parametrize("descending", [False, True])
+def test_ranks_equal_those_of_numpy_chunks(method, nan_policy, descending):
     host = ours.make("f4", 24_000, "small")
     host[::1000] = np.nan
     for shape, chunks, axis in [((24_000,), 5_000, None), ((120, 200), (50, 80), 0), ((120, 200), (50, 80), 1)]:
         array = host.reshape(shape)
-        options = {"method": method, "nan_policy": nan_policy, "pct": True}
+        options = {"method": method, "nan_policy": nan_policy, "pct": True, "descending": descending}
         expected = dask_gpusort.rank(da.from_array(array, chunks=chunks), axis, **options).compute()
         check(dask_gpusort.rank(on_device(array, chunks), axis, **options), expected)
 

@@ -73,6 +73,7 @@ DISTINCT: dict[str, Callable[[Any, Any], list[Any]]] = {
     "share": lambda x, y: [dask_gpusort.rank(x, method="max", nan_policy="omit", pct=True)],
     "dense": lambda x, y: [dask_gpusort.rank(x, method="dense", nan_policy="omit")],
     "ordinal": lambda x, y: [dask_gpusort.rank(x, method="ordinal", nan_policy="omit")],
+    "descending": lambda x, y: [dask_gpusort.rank(x, nan_policy="omit", descending=True)],
     "union1d": lambda x, y: [dask_gpusort.union1d(x, y)],
     "intersect1d": lambda x, y: list(dask_gpusort.intersect1d(x, y, return_indices=True)),
     "setdiff1d": lambda x, y: [dask_gpusort.setdiff1d(x, x[: y.shape[0]])],

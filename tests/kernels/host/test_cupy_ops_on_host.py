@@ -382,8 +382,9 @@ def test_tie_groups(device, monkeypatch, dtype, kind):
     assert_scattered(found, wanted, device.array(shuffled), shuffled)
     for method in METHODS:
         matrix = keys.reshape(7, 100)
-        got = cupy_ops.rank_keys(device.array(matrix), method, "f8")
-        np.testing.assert_array_equal(np.ravel(got), numpy_ops.rank_keys(matrix, method, "f8"))
+        for descending in (False, True):
+            got = cupy_ops.rank_keys(device.array(matrix), method, "f8", descending)
+            np.testing.assert_array_equal(np.ravel(got), numpy_ops.rank_keys(matrix, method, "f8", descending))
 
 
 @pytest.mark.parametrize("equal_nan", [True, False])

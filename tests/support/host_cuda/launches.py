@@ -64,7 +64,7 @@ def record_rows(recorder, dtype, order):
         keys = recorder.empty((3, length), dtype)
         recorder.record(sorting.sort_rows, keys, **order)
         recorder.record(sorting.argsort_rows, keys, **order)
-        recorder.record(sorting.sort_rows_with_positions, keys)
+        recorder.record(sorting.sort_rows_with_positions, keys, **order)
     for length in LONG_ROWS:
         recorder.record(sorting.sort_rows, recorder.empty((3, length), dtype), **order)
     with pytest.MonkeyPatch.context() as patch:
