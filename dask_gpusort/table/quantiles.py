@@ -189,11 +189,11 @@ class Statistic:
             return self._combine(previous, following, counts)
         # Arithmetic on NaN can warn: NumPy's sort of float16 makes all of them signalling ones.
         zero = np.zeros_like(previous, shape=())
-        found = self._combine(np.where(missing, zero, previous), np.where(missing, zero, following), counts)
+        found = self._combine(*(_filled(part, missing, zero) for part in (previous, following)), counts)
         self._check_empty(counts, nans, found.dtype)
         nan = np.zeros_like(found, shape=())
         nan[...] = "NaT" if found.dtype.kind in "mM" else np.nan
-        return np.where(missing, nan, found)
+        return _filled(found, missing, nan)
 
     def _check_empty(self, counts: Array, nans: Array, dtype: np.dtype[Any]) -> None:
         """Raise, or warn as NumPy does, if a lane is empty or has only NaN to skip."""
@@ -305,7 +305,13 @@ class Ranks:
         wanted = np.reshape(np.array(self.wanted, np.int64), (-1, *(1,) * counts.ndim))
         if (wanted < counts).all():
             return keys
-        return np.where(wanted < counts, keys, np.array("NaT" if keys.dtype.kind in "mM" else "nan", keys.dtype))
+        return _filled(keys, wanted >= counts, np.array("NaT" if keys.dtype.kind in "mM" else "nan", keys.dtype))
+
+
+def _filled(keys: Array, where: Array, filler: Array) -> Array:
+    """Put a filler in the place of some keys, of which NumPy's `where` alone would swap the byte order."""
+    filled: Array = np.where(where, filler, keys).astype(keys.dtype, copy=False)
+    return filled
 
 
 def _middle(previous: Array, following: Array, odd: Array) -> Array:
