@@ -181,8 +181,8 @@ def check_strings(array: np.ndarray) -> None:
     """Refuse missing strings without an order, which are neither NaN nor strings."""
     if not isinstance(missing := getattr(array.dtype, "na_object", ""), str) and not may_be_nan(array.dtype):
         # NumPy takes them as equal to the empty string.
-        for position, value in enumerate(array.ravel().tolist()):
-            if not isinstance(value, str):
+        for position in np.flatnonzero(array == np.array([missing], array.dtype)).tolist():
+            if not isinstance(array.flat[position], str):
                 raise ValueError(
                     f"Cannot compare null that is not a nan-like value: {missing!r} (element {position} of a chunk); "
                     "make it NaN, which is last, with astype(numpy.dtypes.StringDType(na_object=numpy.nan))"

@@ -34,7 +34,7 @@ def positions_of(indices: Any, size: int, axis: int, mode: str = "raise", each: 
 
 
 def take_nothing(block: Any, indices: Any, axis: int, mode: str) -> Any:
-    """`numpy.take` of a chunk without elements. NumPy's loop for "wrap" has no end, and CuPy's function raises."""
+    """`numpy.take` of a chunk without elements, for which NumPy's own loop for "wrap" has no end."""
     shape = (*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :])
     positions_of(indices, block.shape[axis], axis, mode, math.prod(block.shape[:axis] + block.shape[axis + 1 :]))
     return np.empty_like(block, shape=shape)

@@ -77,7 +77,8 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         _restore_ties(joined.keys, members, order)
         return joined
     if not joined.values and _merged_by_numpy(order, len(pieces)):
-        return Run(_sort_by_numpy(joined.keys, stable=True))
+        _sort_by_numpy(joined.keys, stable=True)
+        return joined
     if order.coded and numpy_radix.runs_follow(joined.keys, offsets):
         return joined.own()
     permutation = argsort_keys(joined.keys, order, offsets)

@@ -24,8 +24,6 @@ from . import ops_for
 #: How ties are ranked, as by `scipy.stats.rankdata`.
 RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 
-#: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
-_NAN_KINDS = "fcmMO"
 #: What NaN do, as in SciPy.
 NanPolicy = Literal["propagate", "omit", "raise"]
 METHODS: tuple[str, ...] = get_args(RankMethod)
@@ -36,7 +34,7 @@ def may_be_nan(dtype: np.dtype[Any]) -> bool:
     """Tell whether keys of a dtype may be NaN or NaT, or strings that are missing as NaN is."""
     if dtype.kind == "T":
         return bool(np.isnan(np.array([getattr(dtype, "na_object", "")], dtype))[0])
-    return dtype.kind in _NAN_KINDS
+    return dtype.kind in "fcmMO"
 
 
 def are_nan(keys: Any) -> Any:

@@ -117,12 +117,20 @@ def test_distinct_strings_and_their_counts(chunks):
 def test_companions_and_rows_of_missing_strings():
     array = np.array([["b", np.nan, "a"], ["a", "a", np.nan]], DTYPES[0])
     x = da.from_array(array, chunks=(1, 2))
-    keys, places = dask.compute(*dask_gpusort.sort_by_key(x, da.from_array(np.arange(6).reshape(2, 3), chunks=2)))
+    keys, positions = dask.compute(*dask_gpusort.sort_by_key(x, da.from_array(np.arange(6).reshape(2, 3), chunks=2)))
     oracle.assert_same_values(keys, np.array([["a", "b", np.nan], ["a", "a", np.nan]], DTYPES[0]))
-    assert places.tolist() == [[2, 0, 1], [3, 4, 5]]
+    assert positions.tolist() == [[2, 0, 1], [3, 4, 5]]
     assert computed(dask_gpusort.nunique(x, axis=1)).tolist() == [3, 2]
     found = computed(dask_gpusort.rank(x, axis=1, method="min", nan_policy="omit"))
     np.testing.assert_array_equal(found, [[2, np.nan, 1], [1, 1, np.nan]])
+
+
+def test_groups_that_lack_strings_have_missing_ones():
+    x = da.from_array(np.array(["a", "b", np.nan, "b"], DTYPES[0]), chunks=3)
+    for by in (np.array([1, 1, 2, 2]), da.from_array([1, 1, 2, 2], chunks=2)):
+        mode, count = dask.compute(*dask_gpusort.mode(x, by=by, groups=[2, 7, 1], nan_policy="omit"))
+        oracle.assert_same_values(mode, np.array(["b", np.nan, "a"], x.dtype))
+        assert count.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("missing", ["", "b"])

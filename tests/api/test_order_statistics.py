@@ -68,6 +68,12 @@ def test_nan_in_swapped_byte_order(dtype, shape):
     assert computed(parts).dtype == parts.dtype
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_float16_in_swapped_byte_order_is_not_added_up_in_float16(strategy):
+    array = np.array([65000, 60000, 65000, 60000], ">f2")
+    check("median", array, da.from_array(array, chunks=2), strategy=strategy)
+
+
 def test_complex_medians():
     array = ours.make("c16", 2000, "small")
     array[array != array] = 0
