@@ -64,8 +64,8 @@ def quantile(
         along `axis`. Sizes of chunks must be known.
     by : array_like, optional
         Labels, in memory or lazy, of the sizes of `a` along `axis`: numbers, strings, dates. Each distinct label is a
-        group, with a quantile of its own. Elements whose label is missing (NaN, NaT, None) are in no group. Not with
-        `weights` or `keepdims`.
+        group, with a quantile of its own. Elements whose label is missing (NaN, NaT, None, pandas.NA) are in no group.
+        Not with `weights` or `keepdims`.
     groups : array_like, optional
         The labels that are wanted, distinct, in any order; others are in no group. Without it the groups are all labels
         in sorted order, of whose number a lazy array knows nothing before it is computed.

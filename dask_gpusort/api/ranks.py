@@ -43,15 +43,15 @@ def rank(
         of the input.
     by : array_like, optional
         Labels, in memory or lazy, of the size of `a` along `axis`, or of its shape for ``axis=None``: each element is
-        ranked among those of the same label, and one whose label is missing (NaN, NaT, None) has the rank NaN. Lanes
-        must fit a chunk.
+        ranked among those of the same label, and one whose label is missing (NaN, NaT, None, pandas.NA) has the rank
+        NaN. Lanes must fit a chunk.
 
     Returns
     -------
     dask array
         The shape and the chunks of `a`; for ``axis=None`` one dimension, as in SciPy. float64 for "average", with
-        `pct`, and where ranks may be NaN: for floats, complex numbers, dates and time differences, unless NaN raise,
-        and where labels may be missing. Otherwise int64.
+        `pct`, and where ranks may be NaN: for floats, complex numbers, dates, time differences, objects, and strings
+        whose missing ones are NaN, unless NaN raise, and where labels may be missing. Otherwise int64.
 
     Raises
     ------

@@ -15,13 +15,15 @@ import numpy as np
 
 from .. import kernels
 from .cupy_sorts import concatenate_chunks
-from .numpy_positions import positions_of
+from .numpy_positions import positions_of, take_nothing
 
 
 def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
     """`numpy.take`; indices on the host are checked there, and nothing waits for the device."""
+    if block.size == 0:
+        return take_nothing(block, indices, axis, mode)
     on_device = isinstance(indices, cupy.ndarray)
-    if on_device and mode == "raise" and axis == 0 and len(block) and kernels.moves_rows(block):
+    if on_device and mode == "raise" and axis == 0 and kernels.moves_rows(block):
         flat = cupy.ascontiguousarray(indices, dtype=np.int64).reshape(-1)
         found = cupy.empty((len(flat), *block.shape[1:]), block.dtype)
         if kernels.gather_in_range(block, flat, found):

@@ -12,7 +12,7 @@ from ..keys import decode, tie_floor
 from ..order import Order
 from . import tie_groups as of_groups
 from .distinct import Columns, Distinct
-from .tie_groups import NAN_KINDS, RankMethod, TieGroups
+from .tie_groups import RankMethod, TieGroups, may_be_nan
 
 #: Keys of the longest rows whose ranks are written at random positions: ranks of some rows fit a level-2 cache.
 _CACHED_ROW = 1 << 16
@@ -96,7 +96,7 @@ def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1,
 
 def find_few(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct | None:
     """Find the distinct keys of a chunk by counting them, if they are few and no positions are wanted; else None."""
-    differ = not equal_nan and order.dtype.kind in NAN_KINDS
+    differ = not equal_nan and may_be_nan(order.dtype)
     if not order.coded or order.descending or columns.firsts or columns.repeats or differ or block.size < LEAST_OF_FEW:
         return None
     few = kernels.count_few(cupy.ascontiguousarray(block).reshape(-1))

@@ -21,12 +21,19 @@ def on_host(array: Any) -> Any:
 
 
 def are_missing(labels: Any) -> Any:
-    """Tell which labels are NaN, NaT or None."""
+    """Tell which labels are NaN, NaT, None or pandas.NA."""
     if labels.dtype.kind not in MISSING_KINDS:
         return np.zeros_like(labels, dtype=bool)
-    if labels.dtype.kind == "T":
-        labels = labels.astype(object)  # strings of which none equals, or differs from, a missing one
-    return (labels != labels) | (labels == None) if labels.dtype.kind == "O" else labels != labels  # noqa: E711
+    if labels.dtype.kind in "OT":
+        return np.frompyfunc(_is_missing, 1, 1)(labels.astype(object)).astype(bool)
+    return labels != labels
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # of pandas.NA, as NumPy takes it in StringDType
+        return True
 
 
 def code_dtype(count: int) -> np.dtype[Any]:

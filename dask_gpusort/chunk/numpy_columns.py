@@ -26,6 +26,7 @@ from ..table import IntArray, Side
 from . import numpy_radix, numpy_words
 from .numpy_less import lower_bound
 from .numpy_words import code_of
+from .tie_groups import may_be_nan
 
 WORD_BYTES = 8
 
@@ -169,18 +170,23 @@ def _nan_last(array: np.ndarray, nan: np.ndarray, order: Order) -> list[Column]:
 
 
 def _string_columns(array: np.ndarray, order: Order) -> list[Column]:
-    """Variable-width strings; missing strings that behave like NaN go last."""
-    if not _like_nan(getattr(array.dtype, "na_object", "")):
+    """Variable-width strings; missing strings that are NaN go last."""
+    check_strings(array)
+    if not may_be_nan(array.dtype):
         return [Column(array, order.descending)]
     return _missing_last(array, np.isnan(array), "", order)
 
 
-def _like_nan(missing: Any) -> bool:
-    """Whether NumPy sorts missing strings last: their object differs from itself, or (pandas.NA) has no truth value."""
-    try:
-        return bool(missing != missing)
-    except TypeError:
-        return True
+def check_strings(array: np.ndarray) -> None:
+    """Refuse missing strings without an order, which are neither NaN nor strings."""
+    if not isinstance(missing := getattr(array.dtype, "na_object", ""), str) and not may_be_nan(array.dtype):
+        # NumPy takes them as equal to the empty string.
+        for position in np.flatnonzero(array == np.array([missing], array.dtype)).tolist():
+            if not isinstance(array.flat[position], str):
+                raise ValueError(
+                    f"Cannot compare null that is not a nan-like value: {missing!r} (element {position} of a chunk); "
+                    "make it NaN, which is last, with astype(numpy.dtypes.StringDType(na_object=numpy.nan))"
+                )
 
 
 class _Least:

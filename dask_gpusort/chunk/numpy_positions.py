@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 
-def positions_of(indices: Any, size: int, axis: int, mode: str = "raise") -> Any:
-    """Convert indices to int64 positions from 0 to ``size - 1``, as `numpy.take` does; `axis` is for the error."""
-    # If the axis is empty, every mode refuses an index.
+def positions_of(indices: Any, size: int, axis: int, mode: str = "raise", each: float = 1) -> Any:
+    """Convert indices to int64 positions from 0 to ``size - 1``, as `numpy.take` does; `axis` is for the error.
+
+    `each` are the elements at a position, nan if unknown: if the axis is empty, and there are some, every mode refuses
+    an index.
+    """
     positions = indices.astype(np.int64, copy=False)
     if positions.size == 0:
         return positions
     if mode != "raise" and size == 0:
-        raise IndexError("cannot do a non-empty take from an empty axes.")
+        if each > 0:
+            raise IndexError("cannot do a non-empty take from an empty axes.")
+        return np.zeros_like(positions)
     if mode == "wrap":
         return positions % size
     if mode == "clip":
@@ -27,11 +33,18 @@ def positions_of(indices: Any, size: int, axis: int, mode: str = "raise") -> Any
     return positions if least >= 0 else np.where(positions < 0, positions + size, positions)
 
 
-def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise") -> np.ndarray:
+def take_nothing(block: Any, indices: Any, axis: int, mode: str) -> Any:
+    """`numpy.take` of a chunk without elements, for which NumPy's own loop for "wrap" has no end."""
+    shape = (*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :])
+    positions_of(indices, block.shape[axis], axis, mode, math.prod(block.shape[:axis] + block.shape[axis + 1 :]))
+    return np.empty_like(block, shape=shape)
+
+
+def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise") -> Any:
     """`numpy.take`; always an array."""
+    if block.size == 0:
+        return take_nothing(block, indices, axis, mode)
     positions = indices.astype(np.intp, copy=False).reshape(-1)
-    if block.size == 0:  # NumPy's loop for "wrap" has no end if the axis is empty, and another one too
-        positions = positions_of(positions, block.shape[axis], axis, mode)
     if block.flags.c_contiguous or mode != "raise":
         found: np.ndarray = block.take(positions, axis, mode=mode)  # type: ignore[call-overload]
     else:

@@ -38,8 +38,7 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
             return array.take(argsort_keys(array, order), axis=0)
         # Equal strings have equal bits, so NumPy's unstable sort gives the same result as a stable one. Of StringDType
         # it ends the process where a pivot is bad again and again, as for two sorted halves.
-        array.sort(kind="stable" if order.dtype.kind == "T" else None)
-        return array
+        return _sort_by_numpy(array, stable=order.dtype.kind == "T")
     members = _tie_members(array, order)
     numpy_radix.sort(array)
     _restore_ties(array, members, order)
@@ -78,7 +77,7 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         _restore_ties(joined.keys, members, order)
         return joined
     if not joined.values and _merged_by_numpy(order, len(pieces)):
-        joined.keys.sort(kind="stable")
+        _sort_by_numpy(joined.keys, stable=True)
         return joined
     if order.coded and numpy_radix.runs_follow(joined.keys, offsets):
         return joined.own()
@@ -92,6 +91,12 @@ def sorted_by_numpy(order: Order) -> bool:
     if order.less is not None or order.descending:
         return False
     return order.dtype.kind == "T" or (order.dtype.kind == "U" and order.dtype.itemsize > _COLUMN_TEXT_BYTES)
+
+
+def _sort_by_numpy(array: np.ndarray, *, stable: bool) -> np.ndarray:
+    numpy_columns.check_strings(array)
+    array.sort(kind="stable" if stable else None)
+    return array
 
 
 def _merged_by_numpy(order: Order, num_runs: int) -> bool:

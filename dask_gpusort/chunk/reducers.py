@@ -126,5 +126,5 @@ def fill_of(statistic: Statistic | Reducer, dtype: np.dtype[Any]) -> Any:
 
 
 def missing_of(dtype: np.dtype[Any]) -> Any:
-    """NaN or NaT of a dtype."""
-    return np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)[()]
+    """NaN or NaT of a dtype, or what is there for its missing strings."""
+    return np.array("NaT" if dtype.kind in "mM" else getattr(dtype, "na_object", np.nan), dtype)[()]

@@ -6,8 +6,8 @@ A tie group is all equal keys. In sorted keys it is contiguous::
     bounds     0        3     5   (6)      first of each tie group, and the end
     numbers    0  0  0  1  1  2            the tie group of each key
 
-Keys are compared as NumPy's `unique` compares them, by ``!=``: so signed zeros are equal, and NaN are equal only on
-request. `cupy_ties` has the same groups on a GPU.
+Keys are compared by ``==``: so signed zeros are equal, and NaN are equal only on request. Missing strings and Python
+objects that differ from themselves are NaN, too. `cupy_ties` has the same groups on a GPU.
 """
 
 from __future__ import annotations
@@ -24,28 +24,30 @@ from . import ops_for
 #: How ties are ranked, as by `scipy.stats.rankdata`.
 RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 
-#: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
-NAN_KINDS = "fcmM"
 #: What NaN do, as in SciPy.
 NanPolicy = Literal["propagate", "omit", "raise"]
 METHODS: tuple[str, ...] = get_args(RankMethod)
 NAN_POLICIES: tuple[str, ...] = get_args(NanPolicy)
 
 
+def may_be_nan(dtype: np.dtype[Any]) -> bool:
+    """Tell whether keys of a dtype may be NaN or NaT, or strings that are missing as NaN is."""
+    if dtype.kind == "T":
+        return bool(np.isnan(np.array([getattr(dtype, "na_object", "")], dtype))[0])
+    return dtype.kind in "fcmMO"
+
+
 def are_nan(keys: Any) -> Any:
-    """Tell whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
-    if keys.dtype.kind not in NAN_KINDS:
-        return np.zeros_like(keys, dtype=bool)
-    # NumPy warns of signalling NaN.
-    with np.errstate(invalid="ignore"):
-        return keys != keys
+    """Tell whether each key is NaN or NaT; False for records, which `numpy.unique` does not search for them."""
+    return changes(keys, keys, False) if may_be_nan(keys.dtype) else np.zeros_like(keys, dtype=bool)
 
 
 def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
     """Tell elementwise whether keys are not equal to others."""
+    # NumPy warns of signalling NaN. Of a missing string, both its `==` and its `!=` are False.
     with np.errstate(invalid="ignore"):
-        found = keys != others
-    if equal_nan and keys.dtype.kind in NAN_KINDS:
+        found = ~(keys == others)
+    if equal_nan and may_be_nan(keys.dtype):
         found &= ~(are_nan(keys) & are_nan(others))
     return found
 
@@ -197,8 +199,8 @@ class Ranking:
 
     def dtype_of(self, keys: np.dtype[Any]) -> np.dtype[Any]:
         """Give the dtype of the ranks: integers unless some are fractions or may be NaN."""
-        may_be_nan = keys.kind in NAN_KINDS and self.nan_policy != "raise"
-        return np.dtype(np.float64 if self.method == "average" or self.pct or may_be_nan else np.int64)
+        has_nan = may_be_nan(keys) and self.nan_policy != "raise"
+        return np.dtype(np.float64 if self.method == "average" or self.pct or has_nan else np.int64)
 
     def refuse_nan(self, found: Any) -> None:
         """Raise if there are NaN and the policy says so."""
@@ -213,7 +215,7 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     if block.size:
         matrix = rows.reshape(-1, rows.shape[-1])
         found = ops_for(rows).rank_keys(matrix, ranking.method, dtype, ranking.descending).reshape(rows.shape)
-    if block.dtype.kind in NAN_KINDS:
+    if may_be_nan(block.dtype):
         nans = are_nan(rows)
         some = bool(nans.any())
         ranking.refuse_nan(some)

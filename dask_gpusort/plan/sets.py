@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..chunk.distinct import Columns
-from ..chunk.tie_groups import NAN_KINDS
+from ..chunk.tie_groups import may_be_nan
 from ..order import Order
 from .division import fits_gang, gang_bundles
 from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
@@ -87,13 +87,12 @@ def gang_of_distinct(
     order: Order, given: InputChunks, workers: Workers, asked: str, columns: Columns, equal_nan: bool
 ) -> Runs:
     """The chunks of each member of a gang that finds distinct keys; empty if other tasks should find them."""
-    kind = order.dtype.kind
-    if kind in NO_GANG_KINDS or len(given.sizes) < 2 or asked not in ("auto", "gang"):
+    if order.dtype.kind in NO_GANG_KINDS or len(given.sizes) < 2 or asked not in ("auto", "gang"):
         return ()
     sources = gang_bundles(given, workers)
     # Distinct keys arrive with what is wanted of them, and a number goes back for each. All NaN are on one member.
     each = COUNT_BYTES * (columns.counts + columns.firsts) + (COUNT_BYTES + INVERSE_BYTES) * columns.inverse
-    most = 1 if equal_nan or kind not in NAN_KINDS else len(sources)
+    most = 1 if equal_nan or not may_be_nan(order.dtype) else len(sources)
     share = replace(given, sizes=[most * size for size in given.sizes], companion_bytes=each)
     return sources if asked == "gang" or fits_gang(order, share, workers) else ()
 

@@ -189,11 +189,11 @@ class Statistic:
             return self._combine(previous, following, counts)
         # Arithmetic on NaN can warn: NumPy's sort of float16 makes all of them signalling ones.
         zero = np.zeros_like(previous, shape=())
-        found = self._combine(np.where(missing, zero, previous), np.where(missing, zero, following), counts)
+        found = self._combine(_filled(previous, missing, zero), _filled(following, missing, zero), counts)
         self._check_empty(counts, nans, found.dtype)
         nan = np.zeros_like(found, shape=())
         nan[...] = "NaT" if found.dtype.kind in "mM" else np.nan
-        return np.where(missing, nan, found)
+        return _filled(found, missing, nan)
 
     def _check_empty(self, counts: Array, nans: Array, dtype: np.dtype[Any]) -> None:
         """Raise, or warn as NumPy does, if a lane is empty or has only NaN to skip."""
@@ -305,18 +305,24 @@ class Ranks:
         wanted = np.reshape(np.array(self.wanted, np.int64), (-1, *(1,) * counts.ndim))
         if (wanted < counts).all():
             return keys
-        return np.where(wanted < counts, keys, np.array("NaT" if keys.dtype.kind in "mM" else "nan", keys.dtype))
+        return _filled(keys, wanted >= counts, np.array("NaT" if keys.dtype.kind in "mM" else "nan", keys.dtype))
+
+
+def _filled(keys: Array, where: Array, filler: Array) -> Array:
+    """Put a filler in the place of some keys; `numpy.where` alone makes swapped byte orders native."""
+    filled: Array = np.where(where, filler, keys)
+    return filled.astype(keys.dtype, copy=False)
 
 
 def _middle(previous: Array, following: Array, odd: Array) -> Array:
     """Give the mean of the two middle keys, or of one key where their number is odd, as `numpy.mean` computes it."""
-    dtype = previous.dtype
+    dtype, half = previous.dtype, previous.dtype.type is np.float16
     summed = {"b": np.dtype(np.float64), "i": np.dtype(np.float64), "u": np.dtype(np.float64)}.get(dtype.kind, dtype)
-    if dtype == np.float16:
+    if half:
         summed = np.dtype(np.float32)
     # A sum starts from zero, so that the mean of -0.0 is 0.0.
     zero = np.zeros_like(previous, shape=(), dtype=summed)
     total = zero + previous.astype(summed, copy=False) + np.where(odd, zero, following.astype(summed, copy=False))
     number = np.where(odd, 1, 2)
     mean = total / (number if dtype.kind == "m" else number.astype(summed))
-    return mean.astype(dtype) if dtype == np.float16 else mean
+    return mean.astype(np.float16) if half else mean

@@ -269,8 +269,12 @@ def partition(draw: Any, shape: tuple[int, ...]) -> Case:
 
 
 WITH_NAN = [*ours.FLOATS, ">f8", *ours.TIMES]
+#: Strings and objects, some of them missing.
+NAMED = [*ours.LONG_STRINGS, *ours.OBJECTS]
 #: Arguments of `make`: keys that NumPy compares by value; half of the arrays hold NaN or NaT.
-RANKED = st.sampled_from([([*ours.INTEGERS, *WITH_NAN, "U3", "S2"],), (WITH_NAN, ["special"])])
+RANKED = st.sampled_from(
+    [([*ours.INTEGERS, *WITH_NAN, "U3", "S2"],), (WITH_NAN, ["special"]), (NAMED, ["few", "special"])]
+)
 
 
 def rank(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -281,8 +285,8 @@ def rank(draw: Any, shape: tuple[int, ...]) -> Case:
         draw(st.booleans()),
         draw(st.booleans()),
     )
-    wanted = ranks_of_lanes(array, axis, method, policy, pct, down)
-    if not (method == "average" or pct or array.dtype.kind in "fmM"):
+    wanted = oracle.by_numbers(lambda keys: ranks_of_lanes(keys, axis, method, policy, pct, down), array, values=False)
+    if not (method == "average" or pct or oracle.may_be_nan(array.dtype)):
         wanted = wanted.astype(np.int64)
     return Case(
         [array],
@@ -293,12 +297,9 @@ def rank(draw: Any, shape: tuple[int, ...]) -> Case:
     )
 
 
-#: NumPy leaves the order of objects with NaN open, and finds no inverse of records of several dimensions.
-DISTINCT = [dtype for dtype in ours.EVERY if getattr(dtype, "kind", "T") not in "O"]
-
-
 def unique(draw: Any, shape: tuple[int, ...]) -> Case:
-    array, axis = make(draw, shape, DISTINCT if len(shape) == 1 else ours.CODED), None
+    # NumPy finds no inverse of records of several dimensions.
+    array, axis = make(draw, shape, ours.EVERY if len(shape) == 1 else [*ours.CODED, *NAMED]), None
     if len(shape) > 1 and draw(st.booleans()):
         # Subarrays.
         array = make(draw, shape, ["i4", "f8", "M8[D]", "U2", "?"], ["few"])
@@ -307,15 +308,18 @@ def unique(draw: Any, shape: tuple[int, ...]) -> Case:
     options = {name: draw(st.booleans()) for name in names}
     options |= {"axis": axis, "equal_nan": equal_nan}
     # Without the indices NumPy's sort is not stable, and NaN that differ are in any order.
-    values, *others = np.unique(array, **{**options, **dict.fromkeys(names, True)})
+    every = {**options, **dict.fromkeys(names, True)}
+    values, *others = oracle.by_numbers(lambda keys: np.unique(keys, **every), array)
     wanted = [values, *(other for name, other in zip(names, others, strict=True) if options[name])]
     return Case([array], lambda x: dask_gpusort.unique(x, **options), wanted, None, assert_same_values)
 
 
 def nunique(draw: Any, shape: tuple[int, ...]) -> Case:
-    array, equal_nan, axis = make(draw, shape, ours.CODED), draw(st.booleans()), axes_of(draw, shape)
+    dtypes = [dtype for dtype in ours.EVERY if dtype.names is None]
+    array, equal_nan, axis = make(draw, shape, dtypes), draw(st.booleans()), axes_of(draw, shape)
     axis = None if len(shape) == 1 else axis  # sizes may be unknown
-    wanted = of_lanes(functools.partial(count_distinct, equal_nan=equal_nan), array, axis, np.int64)
+    count = functools.partial(count_distinct, equal_nan=equal_nan)
+    wanted = oracle.by_numbers(lambda keys: of_lanes(count, keys, axis, np.int64), array, values=False)
     return Case([array], lambda x: dask_gpusort.nunique(x, axis, equal_nan=equal_nan), [wanted], None, same_scalars)
 
 
@@ -346,8 +350,8 @@ def mode_of(lane: np.ndarray, policy: str) -> tuple[Any, int]:
 
 
 def mode(draw: Any, shape: tuple[int, ...]) -> Case:
-    # NumPy's scalars of strings have another dtype than their array.
-    dtypes = [dtype for dtype in DISTINCT if getattr(dtype, "kind", "T") not in "STU"]
+    # NumPy's scalars of strings and objects have another dtype than their array.
+    dtypes = [dtype for dtype in ours.EVERY if dtype.kind not in "OSTU"]
     array, axis = make(draw, shape, dtypes), axes_of(draw, shape)
     policy, keepdims = draw(st.sampled_from(["propagate", "omit"])), draw(st.booleans())
     # Of no elements, the mode is NaN.
@@ -361,7 +365,8 @@ def mode(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([array], call, wanted, None, same_but_for_byte_order)
 
 
-IN_SETS = [np.dtype(name) for name in ("i1", "i8", "f4", "f8", "c8", "M8[D]", "S3", "U2", "?")]
+IN_SETS = [np.dtype(name) for name in ("i1", "i8", "f4", "f8", "c8", "M8[D]", "S3", "U2", "?", ">i8", ">f4", ">m8[s]")]
+IN_SETS = [dtype for dtype in [*IN_SETS, *NAMED] if dtype.isnative or not da.array_expr_enabled()]
 
 
 def two(draw: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -374,8 +379,8 @@ def set_function(name: str) -> Callable[[Any, tuple[int, ...]], Case]:
         arrays, options = two(draw, shape), {}
         if name != "union1d" and draw(st.booleans()):
             rng, options = np.random.default_rng(draw(st.integers(0, 99))), {"assume_unique": True}
-            arrays = [rng.permutation(np.unique(array)) for array in arrays]
-        wanted = getattr(np, name)(*arrays, **options)
+            arrays = [rng.permutation(oracle.by_numbers(np.unique, array)) for array in arrays]
+        wanted = oracle.by_numbers(functools.partial(getattr(np, name), **options), *arrays)
         call = functools.partial(getattr(dask_gpusort, name), **options)
         return Case(arrays, call, [wanted], None, assert_same_values)
 
@@ -387,7 +392,7 @@ def intersect1d_with_positions(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case(
         arrays,
         lambda x, y: dask_gpusort.intersect1d(x, y, return_indices=True),
-        list(np.intersect1d(*arrays, return_indices=True)),
+        list(oracle.by_numbers(functools.partial(np.intersect1d, return_indices=True), *arrays)),
         None,
         assert_same_values,
     )
@@ -530,7 +535,8 @@ def axes_of(draw: Any, shape: tuple[int, ...]) -> Any:
 
 def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     shape = tuple(max(size, 1) for size in shape)
-    array, axis = make(draw, shape, ["i1", "i4", "u8", "i8", "f2", "f4", "f8", "m8[s]"]), axes_of(draw, shape)
+    dtypes = ["i1", "i4", "u8", "i8", "f2", "f4", "f8", "m8[s]", *([] if da.array_expr_enabled() else [">f4", ">i8"])]
+    array, axis = make(draw, shape, dtypes), axes_of(draw, shape)
     name = draw(st.sampled_from(("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")))
     options, arguments = {"keepdims": draw(st.booleans())}, [axis]
     if not name.endswith("median"):
@@ -545,7 +551,7 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
         lambda x: getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options),
         [np.asarray(getattr(np, name)(array, *arguments, **options))],
         None,
-        same_scalars,
+        same_scalars if array.dtype.isnative else same_but_for_byte_order,
     )
 
 
@@ -707,13 +713,14 @@ def grouped_rank(draw: Any, shape: tuple[int, ...]) -> Case:
     policy, lazy = draw(st.sampled_from(["omit", "propagate"])), draw(st.booleans())
     axes = listed(axis, shape)
     labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
-    lanes = array.reshape(-1) if axis is None else array
+    lanes = array if array.dtype.kind not in "OT" else oracle.as_numbers(array)[0][0]
+    lanes = lanes.reshape(-1) if axis is None else lanes
     dim, wanted = axis or 0, np.full(lanes.shape, np.nan)
     for positions in grouped.members_of(labels, None):
         at = (slice(None),) * (dim % lanes.ndim) + (positions,)
         wanted[at] = ranks_of_lanes(lanes[at], dim, method, policy, pct, down)
     missing = labels.dtype.kind in "fcmMOT" if lazy else None in grouped.plain(labels.reshape(-1))
-    if not (method == "average" or pct or array.dtype.kind in "fmM" or missing):
+    if not (method == "average" or pct or oracle.may_be_nan(array.dtype) or missing):
         wanted = wanted.astype(np.int64)
 
     def call(x: Any, by: Any = labels) -> Any:

@@ -9,6 +9,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from numpy.dtypes import StringDType
 from support import grouped
 from support import strategies as ours
 from support.sorting import check_sizes, computed, no_computation
@@ -168,6 +169,16 @@ def test_missing_labels_of_pandas():
     x = da.from_array(np.arange(6.0), chunks=4)
     for labels in (pd.Index(["a", "b", None] * 2), pd.to_datetime(["2020", None, "2021"] * 2)):
         assert computed(dask_gpusort.median(x, by=labels)).shape == (2,)
+    for names in (
+        pd.array(["a", pd.NA, "b"] * 2, "string"),
+        np.array(["a", pd.NA, "b"] * 2, StringDType(na_object=pd.NA)),
+    ):
+        for labels in (names, da.from_array(np.asarray(names), chunks=4)):
+            assert computed(dask_gpusort.median(x, by=labels)).tolist() == [1.5, 3.5]
+            assert computed(dask_gpusort.median(x, by=labels, groups=["b", "c"])).tolist()[0] == 3.5
+            assert np.isnan(computed(dask_gpusort.rank(x, by=labels))[[1, 4]]).all()
+    with pytest.raises(ValueError, match="groups has missing labels"):
+        dask_gpusort.median(x, by=labels, groups=["a", pd.NA])
 
 
 SHORT = BY.map_blocks(lambda block: block[1:], dtype=int, meta=LABELS[:0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 
 import dask.array as da
 import numpy as np
@@ -52,6 +53,25 @@ def test_missing_dates():
     for keys in (array, whole):
         for method in ("lower", "linear"):
             check("quantile", keys, da.from_array(keys, chunks=200), [0.2, 0.7], method=method, strategy="samples")
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", ">m8[s]"])
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+def test_nan_in_swapped_byte_order(dtype, shape):
+    array = np.array(["NaT" if dtype[1] == "m" else np.nan, 1, 2, 3], dtype).reshape(shape)
+    for strategy, axis, name in product(STRATEGIES, (None, 0), ("quantile", "nanquantile")):
+        found = getattr(dask_gpusort, name)(
+            da.from_array(array, chunks=1), [0.5], axis, method="lower", strategy=strategy
+        )
+        assert computed(found).dtype == found.dtype == array.dtype
+    parts = dask_gpusort.partition(da.from_array(array, chunks=1), [0, 1], None)
+    assert computed(parts).dtype == parts.dtype
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_float16_in_swapped_byte_order_is_not_added_up_in_float16(strategy):
+    array = np.array([65000, 60000, 65000, 60000], ">f2")
+    check("median", array, da.from_array(array, chunks=2), strategy=strategy)
 
 
 def test_complex_medians():

@@ -36,6 +36,7 @@ def test_integers_of_different_dtypes_are_compared_exactly():
         (np.array([-1, 5], np.int8), np.array([255, 2**64 - 1, 5], np.uint64)),
         (np.array([255, 3], np.uint8), np.array([-1, 3], np.int8)),
     ]
+    cases += [tuple(one.astype(one.dtype.newbyteorder(">")) for one in case) for case in cases]
     for elements, test in cases:
         wanted = [int(one) in set(map(int, test)) for one in elements]
         assert computed(dask_gpusort.isin(da.from_array(elements, chunks=1), test)).tolist() == wanted

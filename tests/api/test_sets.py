@@ -41,10 +41,12 @@ def test_a_difference_keeps_the_dtype_of_its_values():
     check("setdiff1d", *(da.from_array(one, chunks=2) for one in (first, second)), first, second)
 
 
-def test_a_difference_of_integers_is_exact():
+@pytest.mark.parametrize("order", ["=", ">"])
+def test_a_difference_of_integers_is_exact(order):
     # Their common dtype is float64.
-    first, second = np.array([2**63 + 1, 2**63, 5], np.uint64), np.array([-1, 5, 2**63 - 1])
-    x, y = (da.from_array(one, chunks=2) for one in (first, second))
+    first, second = np.array([2**64 - 1, 2**63, 5], np.uint64), np.array([-1, 5, 2**63 - 1])
+    x, y = (da.from_array(one.astype(one.dtype.newbyteorder(order)), chunks=2) for one in (first, second))
     for unique in (False, True):
-        wanted = sorted({2**63 + 1, 2**63}, reverse=unique)
+        wanted = sorted({2**64 - 1, 2**63}, reverse=unique)
         assert computed(dask_gpusort.setdiff1d(x, y, assume_unique=unique)).tolist() == wanted
+        assert computed(dask_gpusort.setdiff1d(y, x, assume_unique=unique)).tolist() == [-1, 2**63 - 1]

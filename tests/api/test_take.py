@@ -56,6 +56,24 @@ def test_an_empty_axis(mode):
             assert computed(dask_gpusort.take(x, indices, 0, mode=mode)).shape == (0, 3)
 
 
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("shape", [(0, 2, 0, 2), (2, 0, 3), (0, 0)])
+def test_an_empty_result_of_an_empty_axis(shape, mode):
+    array = np.zeros(shape)
+    for axis in range(array.ndim):
+        # NumPy's loop for "wrap" has no end.
+        try:
+            wanted = np.take(array, [[5, -7]], axis, mode="clip").shape
+        except IndexError:
+            wanted = None
+        for indices in (np.array([[5, -7]]), da.from_array([[5, -7]], chunks=1)):
+            if wanted is None:
+                with pytest.raises(IndexError, match="non-empty take from an empty axes"):
+                    computed(dask_gpusort.take(da.from_array(array), indices, axis, mode))
+            else:
+                assert computed(dask_gpusort.take(da.from_array(array), indices, axis, mode)).shape == wanted
+
+
 def test_a_scalar():
     assert computed(dask_gpusort.take(da.from_array(5), da.zeros(3, dtype=int))).tolist() == [5, 5, 5]
 

@@ -11,7 +11,7 @@ rank among the other values. A descending sort negates the ranks, but not the cl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -129,6 +129,39 @@ def _dense(values: Array) -> Array:
     return ranks
 
 
+def may_be_nan(dtype: Any) -> bool:
+    """Whether there are NaN, NaT, or missing strings among keys of a dtype."""
+    return dtype.kind in "fcmMO" or not isinstance(getattr(dtype, "na_object", ""), str)
+
+
+def as_numbers(*arrays: Array) -> tuple[list[Array], Array]:
+    """Strings and objects as floats in the same order, NaN where they are missing, and the keys that these number.
+
+    NumPy's functions of distinct values lose missing strings, which neither equal nor differ from any other.
+    """
+    elements = [element for array in arrays for element in array.ravel().tolist()]
+    missing = [one for one in elements if not isinstance(one, str) and (arrays[0].dtype.kind == "T" or one != one)]
+    keys = sorted({one for one in elements if not any(one is other for other in missing)})
+    number = {key: float(position) for position, key in enumerate(keys)}
+    floats = [
+        np.array([number.get(one, np.nan) for one in array.ravel().tolist()]).reshape(array.shape) for array in arrays
+    ]
+    return floats, np.array([*keys, *missing[:1]], object).astype(arrays[0].dtype)
+
+
+def by_numbers(function: Callable[..., Any], *arrays: Array, values: bool = True) -> Any:
+    """What a function finds of arrays, or of their numbers; the first result are values, unless none is."""
+    if arrays[0].dtype.kind not in "OT":
+        return function(*arrays)
+    floats, keys = as_numbers(*arrays)
+    found = function(*floats)
+    if not values:
+        return found
+    first, *others = found if isinstance(found, tuple) else (found,)
+    first = keys[np.where(np.isnan(first), len(keys) - 1, first).astype(int)] if len(keys) else keys
+    return (first, *others) if others else first
+
+
 def bits(a: Array) -> list[Any]:
     """The exact content of an array, element by element, with NaN payloads, signs of zeros and types of objects.
 
@@ -176,7 +209,10 @@ def assert_same_bits(got: Any, wanted: Any) -> None:
 def assert_same_values(got: Any, wanted: Any) -> None:
     """Assert equal arrays of a dtype, with NaN equal to NaN of other bits."""
     assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-    if wanted.dtype.names is None:
+    if wanted.dtype.kind in "OT":
+        pairs = zip(got.ravel().tolist(), wanted.ravel().tolist(), strict=True)
+        assert all(one is other or one == other or (one != one and other != other) for one, other in pairs)
+    elif wanted.dtype.names is None:
         np.testing.assert_array_equal(got, wanted)
     else:
         assert str(got.tolist()) == str(wanted.tolist())

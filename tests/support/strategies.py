@@ -43,6 +43,22 @@ if da.array_expr_enabled():
     COMPARED = [dtype for dtype in COMPARED if dtype.isnative and dtype.names is None]
     EVERY = [*CODED, *COMPARED]
 
+
+class Unknown:
+    """Like pandas.NA: a comparison with itself has no truth value."""
+
+    def __ne__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("no truth value")
+
+    def __reduce__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = Unknown()
+
 #: Dtypes in which two keys can be equal although their bits differ.
 WITH_TIES = [np.dtype(name) for name in ("f2", "f4", "f8", ">f8", "c8", "c16")] + [
     np.dtype(np.longdouble),

@@ -81,7 +81,8 @@ def _checked_known(array: Any, indices: Any, axis: int | None, mode: str) -> tup
     size = array.shape[axis]
     if library_of(indices) != library_of(array._meta):
         indices = ops_for(array._meta).from_host(np.atleast_1d(indices)).reshape(indices.shape)
-    return array, indices if math.isnan(size) else positions_of(indices, int(size), axis, mode), axis
+    each = math.prod(array.shape[:axis] + array.shape[axis + 1 :])
+    return array, indices if math.isnan(size) else positions_of(indices, int(size), axis, mode, each), axis
 
 
 def build_take_along(array: Any, indices: Any, axis: int) -> Any:

@@ -183,7 +183,7 @@ def _that_can_be_equal(part: Any, dtype: np.dtype[Any]) -> Any:
         part = part[part == part]
     if dtype.kind == "u" and part.dtype.kind == "i":
         return part[part >= 0]
-    if dtype.kind == "i" and part.dtype == np.uint64:
+    if dtype.kind == "i" and part.dtype.kind == "u":
         return part[part <= np.uint64(np.iinfo(dtype).max)]
     return part
 

@@ -29,6 +29,7 @@ from ...chunk import complete, library_of, ops_for
 from ...chunk.groups import Groups, edge_of, gather_groups, head_of, join_picked, pick_groups, reduce_groups
 from ...chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ...chunk.reducers import Reducer
+from ...chunk.tie_groups import may_be_nan
 from ...plan import Plan
 from ...plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
 from ...plan.select import Lanes
@@ -122,7 +123,7 @@ def build_grouped(
 def grouped_dtype(array: Any, statistic: Statistic | Reducer, labels: Labels) -> np.dtype[Any]:
     """The dtype of results: numbers become float64 if a group may lack some, which are NaN."""
     found = check_statistic(array, statistic)
-    if statistic.fill is not None or not labels.may_lack(statistic.least) or found.kind in "fcmM":
+    if statistic.fill is not None or not labels.may_lack(statistic.least) or may_be_nan(found):
         return found
     if found.kind not in "biu":
         few = "labels that do not occur" if statistic.least == 1 else f"fewer than {statistic.least} elements"

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...chunk import complete
 from ...chunk.reducers import Reducer, count_distinct, leave_out_nan, most_common
+from ...chunk.tie_groups import may_be_nan
 from ...plan.select import most_lanes_bytes
 from ..inputs import blockwise, lane_by_lane, with_axes
 from ..runtime import Runtime
@@ -38,7 +39,7 @@ def build_reduced(
     for reducer in reducers:
         check_statistic(array, reducer)
     lanes = lanes_of(array, axes)
-    if lanes.keys == 0 and array.dtype.kind not in "fcmM":
+    if lanes.keys == 0 and not may_be_nan(array.dtype):
         # The most common of no keys is NaN.
         floats = np.empty_like(array._meta, shape=array.shape, dtype=np.float64)
         array = da.from_array(floats, chunks=array.chunks, asarray=False)
