@@ -21,7 +21,6 @@ from .._distributed import (
     CheckedSchedulerPlugin,
     CheckedWorkerPlugin,
     logs_errors,
-    register_on_workers,
     register_once,
     wall_time,
 )
@@ -64,7 +63,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         scheduler.handlers[LISTED] = self.is_first
         scheduler.handlers[KEPT] = self.is_kept
         scheduler.handlers[HEARD] = self.is_heard
-        await register_on_workers(scheduler, RunWorkerPlugin())
+        await self.start_on_workers(RunWorkerPlugin)
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten."""
