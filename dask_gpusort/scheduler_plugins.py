@@ -150,4 +150,4 @@ async def dask_setup(server: Any) -> None:
     """Install the plugins on a scheduler that preloads this module; a worker that does has imported the package."""
     if isinstance(server, Scheduler):
         server.add_plugin(SortSchedulerPlugin(), idempotent=True)  # the scheduler starts it, after all preloads
-        await register_on_workers(server, SortWorkerPlugin())
+        await register_on_workers(server, SortWorkerPlugin)

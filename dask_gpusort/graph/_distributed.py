@@ -5,11 +5,14 @@ Import this module only where distributed is in use.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
+from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -48,8 +51,13 @@ __all__ = [
     "wall_time",
 ]
 
-#: Seconds for which a task waits for a plugin of its worker.
-INSTALL_SECONDS = 2.0
+#: Seconds for which a task waits until its worker is told to install a plugin.
+INSTALL_SECONDS = 10.0
+#: How often a worker that does not answer is told to install a plugin, and the seconds in between, in which the
+#: scheduler may notice that it is lost.
+ATTEMPTS, ATTEMPT_SECONDS = 5, 0.2
+#: What a worker calls a plugin that installs another one, after that one's name.
+IMPORTER = "-importer"
 
 #: Methods that are called or overridden, with the parameters used.
 _METHODS: tuple[tuple[type, str, set[str]], ...] = (
@@ -60,7 +68,9 @@ _METHODS: tuple[tuple[type, str, set[str]], ...] = (
     (Scheduler, "client_desires_keys", {"keys", "client"}),
     (Scheduler, "client_releases_keys", {"keys", "client", "stimulus_id"}),
     (Scheduler, "send_all", {"client_msgs", "worker_msgs"}),
-    (Scheduler, "register_worker_plugin", {"comm", "plugin", "name", "idempotent"}),
+    (Scheduler, "register_scheduler_plugin", {"plugin", "name", "idempotent"}),
+    (Scheduler, "add_plugin", {"plugin", "name"}),
+    (Scheduler, "broadcast", {"msg", "workers", "on_error"}),
     (Scheduler, "handle_task_erred", {"key", "stimulus_id"}),
     (Scheduler, "stimulus_task_erred", {"key", "worker", "stimulus_id", "run_id"}),
     (TaskState, "add_dependency", {"other"}),
@@ -131,7 +141,7 @@ def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | No
     if known.get(name, ("", None))[0] != scheduler:
         reason = None
         try:
-            registered = client.register_plugin(plugin())
+            registered = client.register_plugin(_importers(plugin)[0], name)
             if client.asynchronous:
                 client.loop.add_callback(lambda: registered)
         except (AttributeError, ImportError, RuntimeError, TypeError) as error:
@@ -140,14 +150,51 @@ def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | No
     return known[name][1]
 
 
-async def register_on_workers(scheduler: Any, plugin: Any) -> None:
-    """Register a plugin of the workers, as that of the scheduler with the same name starts."""
-    replies = await scheduler.register_worker_plugin(None, dumps(plugin), name=plugin.name, idempotent=True)
-    failed = [reply for reply in replies.values() if reply["status"] == "error"]
-    if failed:
-        del scheduler.worker_plugins[plugin.name]
-        scheduler.plugins.pop(plugin.name, None)  # that of another client, which registered meanwhile
-        raise RuntimeError(f"a worker refuses: {failed[0]['exception_text']}")
+def _importers(plugin: type[Any]) -> tuple[SchedulerPlugin, WorkerPlugin]:
+    """Plugins that import one of a scheduler or of a worker in a thread, and install it."""
+    # Dask unpickles plugins on the event loop, which would stand still while they are imported: for seconds on a busy
+    # machine. Local classes are pickled by value, without an import.
+    module, class_name, name, importer = plugin.__module__, plugin.__name__, plugin.name, plugin.name + IMPORTER
+
+    async def make() -> Any:
+        return getattr(await asyncio.to_thread(import_module, module), class_name)()
+
+    class OfScheduler(SchedulerPlugin):
+        idempotent = True
+
+        async def start(self, scheduler: Any) -> None:
+            await scheduler.register_scheduler_plugin(await make(), name=name, idempotent=True)
+
+    class OfWorker(WorkerPlugin):
+        async def setup(self, worker: Any) -> None:
+            try:
+                made = await make()
+                if name not in worker.plugins:  # one that has just come may be told twice
+                    made.setup(worker)
+                    worker.plugins[name] = made
+            finally:
+                worker.plugins.pop(importer, None)
+
+    return OfScheduler(), OfWorker()
+
+
+async def register_on_workers(scheduler: Any, plugin: type[Any]) -> None:
+    """Register a plugin of all workers; those that go meanwhile need none, and those that come get theirs."""
+    name, pickled, workers = plugin.name + IMPORTER, dumps(_importers(plugin)[1]), list(scheduler.workers)
+    scheduler.worker_plugins[name] = pickled
+    for _ in range(ATTEMPTS):
+        message = {"op": "plugin-add", "plugin": pickled, "name": name}
+        replies = await scheduler.broadcast(msg=message, workers=workers, on_error="return")
+        failed = {worker: reply for worker, reply in replies.items() if reply != {"status": "OK"}}
+        if not failed:
+            return
+        if any(not isinstance(reply, OSError) for reply in failed.values()):
+            break
+        await asyncio.sleep(ATTEMPT_SECONDS)
+        workers = [worker for worker in failed if worker in scheduler.workers]
+    del scheduler.worker_plugins[name]
+    first = next(iter(failed.values()))
+    raise RuntimeError(f"a worker refuses: {first['exception_text'] if isinstance(first, dict) else repr(first)}")
 
 
 def _checked(server: Any) -> Any:
@@ -165,6 +212,16 @@ class CheckedSchedulerPlugin(SchedulerPlugin):
     async def start(self, scheduler: Any) -> None:
         """Refuse a scheduler of another version."""
         self.scheduler = _checked(scheduler)
+
+    async def start_on_workers(self, plugin: type[CheckedWorkerPlugin]) -> None:
+        """Register the plugin of the workers."""
+        # Tasks come meanwhile, which this plugin must see: Dask would add it afterwards.
+        self.scheduler.add_plugin(self, name=self.name)
+        try:
+            await register_on_workers(self.scheduler, plugin)
+        except BaseException:
+            self.scheduler.remove_plugin(self.name)
+            raise
 
 
 class CheckedWorkerPlugin(WorkerPlugin):
@@ -197,14 +254,16 @@ def plugin_of_worker(name: str) -> Any:
     """Find the plugin of the worker that runs this task."""
     # A client that finds a plugin on the scheduler does not wait until all workers have theirs. A worker that closes
     # has none any more, and waits for this thread.
-    worker, deadline = get_worker(), time.monotonic() + INSTALL_SECONDS
-    while (plugin := worker.plugins.get(name)) is None and worker.status != Status.closing:
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.01)
+    plugin, deadline = None, time.monotonic() + INSTALL_SECONDS
+    with suppress(ValueError):  # without a worker: the task runs in a process of another scheduler
+        worker = get_worker()
+        while (plugin := worker.plugins.get(name)) is None and worker.status != Status.closing:
+            if time.monotonic() > deadline and name + IMPORTER not in worker.plugins:
+                break
+            time.sleep(0.01)
     if plugin is None:
         raise RuntimeError(
-            f"this cluster lacks the plugin {name!r}: build the sort with a Client of the cluster that computes it, or "
-            "use exchange='tasks'"
+            f"this scheduler lacks the plugin {name!r}: build the array with the Client that computes it, or use "
+            "exchange='tasks'"
         )
     return plugin

@@ -111,6 +111,24 @@ def test_a_cluster_without_the_coordinator_says_so(client, monkeypatch):
             gangs.result_of(other.compute(found))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        dask_gpusort.sort,
+        dask_gpusort.unique,
+        dask_gpusort.rank,
+        lambda x: dask_gpusort.quantile(x, 0.3, strategy="samples"),
+        lambda x: dask_gpusort.isin(x, x),
+        lambda x: dask_gpusort.take(x, da.arange(30_000, chunks=3000)),
+    ],
+)
+def test_threads_compute_no_gang(client, function):
+    with dask.config.set({"gpusort.exchange": "gang"}):
+        found = function(da.from_array(ARRAY, chunks=3000))
+    with pytest.raises(RuntimeError, match="lacks the plugin 'gpusort-gang': build the array with the Client that"):
+        found.compute(scheduler="threads")
+
+
 def test_an_asynchronous_client_is_refused(client):
     async def build():
         async with distributed.Client(client.scheduler.address, asynchronous=True, set_as_default=False) as other:

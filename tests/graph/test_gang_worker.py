@@ -176,8 +176,11 @@ def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkey
     assert not plugin.members
 
 
-def test_a_member_waits_until_its_worker_has_the_plugin(plugin, monkeypatch):
-    plugins = {}
+@pytest.mark.parametrize("seconds", [60, 0])
+def test_a_member_waits_until_its_worker_has_the_plugin(plugin, monkeypatch, seconds):
+    monkeypatch.setattr(_distributed, "INSTALL_SECONDS", seconds)
+    # An import may take longer than a worker has until it is told to install the plugin.
+    plugins = {} if seconds else {worker_plugin.NAME + _distributed.IMPORTER: "imports"}
     monkeypatch.setattr(
         _distributed, "get_worker", lambda: SimpleNamespace(plugins=plugins, status=_distributed.Status.running)
     )

@@ -444,6 +444,24 @@ def test_calls(on_cluster, kept_in, monkeypatch, name, where):
     runs.check_nothing_is_left(on_cluster)
 
 
+@pytest.mark.parametrize("name", list(CALLS))
+def test_calls_built_for_another_scheduler(on_cluster, monkeypatch, name):
+    monkeypatch.setattr(search, "is_small", lambda *_: False)
+    function, oracles = CALLS[name]
+    with groups(4), dask.config.set({"array.chunk-size": "800B"}):
+        x, at = (da.from_array(array, chunks=40) for array in (SMALL, AT))
+        with dask.config.set({"gpusort.exchange": "runs"}):
+            kept = function(x, at)
+        with dask.config.set(scheduler="threads"):
+            moved = function(x, at)
+    oracle.assert_same_bits(moved.compute(), oracles(SMALL, AT))
+    if name in ("one key", "lanes", "search in no keys"):  # which keep no runs
+        oracle.assert_same_bits(kept.compute(scheduler="threads"), oracles(SMALL, AT))
+        return
+    with pytest.raises(RuntimeError, match="lacks the plugin 'gpusort-runs': build the array with the Client that"):
+        kept.compute(scheduler="threads")
+
+
 DISTINCT = np.random.default_rng(1).permutation(120_000)
 #: What is called with keys that all differ.
 STREAMS = {

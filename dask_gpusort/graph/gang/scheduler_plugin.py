@@ -14,7 +14,6 @@ from .._distributed import (
     Status,
     dumps,
     logs_errors,
-    register_on_workers,
     register_once,
     to_serialize,
 )
@@ -59,7 +58,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         self._everywhere: dict[bool, set[str]] = {False: set(), True: set()}  # see `_keep_where_members_are`
         scheduler.stream_handlers[PROGRESS] = self.handle_progress
         scheduler.stream_handlers.update({READY: self.handle_ready, EXCHANGED: self.handle_exchanged})
-        await register_on_workers(scheduler, GangWorkerPlugin())
+        await self.start_on_workers(GangWorkerPlugin)
         if scheduler.no_workers_timeout:
             renewal = PeriodicCallback(lambda: self.assignment.renew(), 250 * scheduler.no_workers_timeout)
             scheduler.periodic_callbacks[NAME] = renewal  # the scheduler stops it in the end

@@ -22,7 +22,6 @@ from .._distributed import (
     CheckedWorkerPlugin,
     dumps,
     logs_errors,
-    register_on_workers,
     register_once,
     wall_time,
 )
@@ -69,7 +68,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         scheduler.handlers[HEARD] = self.is_heard
         scheduler.handlers[AGAIN] = self.make_again
         scheduler.handlers[UNREACHED] = self.give_up
-        await register_on_workers(scheduler, RunWorkerPlugin())
+        await self.start_on_workers(RunWorkerPlugin)
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten."""
