@@ -33,6 +33,7 @@ from distributed.worker_state_machine import WorkerState as WorkerMachine
 
 __all__ = [
     "MEMORY_LIMIT",
+    "REMEDY",
     "CheckedSchedulerPlugin",
     "CheckedWorkerPlugin",
     "Status",
@@ -56,6 +57,11 @@ INSTALL_SECONDS = 10.0
 #: How often a worker that does not answer is told to install a plugin, and the seconds in between, in which the
 #: scheduler may notice that it is lost.
 ATTEMPTS, ATTEMPT_SECONDS = 5, 0.2
+#: What to do where workers do not reach each other.
+REMEDY = (
+    "let workers reach each other at their addresses (firewalls, ports, and the option interface of workers), or leave "
+    "out workers that cannot"
+)
 #: What a worker calls a plugin that installs another one, after that one's name.
 IMPORTER = "-importer"
 

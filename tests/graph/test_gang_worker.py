@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pickle
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -514,6 +515,7 @@ def test_a_member_that_cannot_be_fetched_from_ends_the_wait_for_others(plugin):
     plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
     error = exchange(plugin, ("a", "a", "b"), lambda _: lost.set())
     assert isinstance(error, OSError)
+    assert re.search(f"worker {plugin.worker.address} does not reach worker b: let workers reach.*lost", str(error))
 
 
 def test_an_aborted_exchange_waits_for_nobody(plugin):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from ...chunk import complete, library_of
 from ...chunk.run import Run
 from .. import serialization
-from .._distributed import offload, to_serialize
+from .._distributed import REMEDY, offload, to_serialize
 
 #: Token of a gang, number of the attempt, rank of the sender.
 Sender: TypeAlias = tuple[str, int, int]
@@ -180,8 +180,12 @@ class WorkerComms:
             if self.addresses[rank] == self.outboxes.worker.address:
                 reply = await self.outboxes.take(key, self.rank)
             else:
-                rpc = self.outboxes.worker.rpc(self.addresses[rank])
-                reply = await rpc.sort_gang_take(key=list(key), to=self.rank, start=arrived)
+                worker, peer = self.outboxes.worker, self.addresses[rank]
+                try:
+                    reply = await worker.rpc(peer).sort_gang_take(key=list(key), to=self.rank, start=arrived)
+                except OSError as error:
+                    own = worker.address
+                    raise OSError(f"worker {own} does not reach worker {peer}: {REMEDY} ({error})") from error
             if reply["status"] != "OK":
                 continue
             portion: Run = getattr(reply["shard"], "data", reply["shard"])

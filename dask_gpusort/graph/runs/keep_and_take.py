@@ -14,7 +14,7 @@ import numpy as np
 from distributed import Reschedule, get_worker
 
 from ...chunk.run import Run
-from .._distributed import Status, offload, plugin_of_worker
+from .._distributed import REMEDY, Status, offload, plugin_of_worker
 from ..input_checks import changed_source
 from .store import Handle, RunIsGone, Store, checksums, empty_run, has_fixed_width, read, read_into
 
@@ -207,6 +207,5 @@ def unreached(worker: str, peer: str, seconds: float, reason: str) -> RuntimeErr
     """The error of a worker that does not get sorted runs of a peer."""
     return RuntimeError(
         f"worker {worker} has asked worker {peer} for sorted runs in vain for {seconds:.0f} s, though the scheduler "
-        "hears of it: let workers reach each other at their addresses (firewalls, ports, and the option interface of "
-        f"workers), or leave out workers that cannot. The last error: {reason}"
+        f"hears of it: {REMEDY}. The last error: {reason}"
     )
