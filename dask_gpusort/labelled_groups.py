@@ -7,6 +7,7 @@ from its codes of the groups, are put in then.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -135,21 +136,21 @@ def _reduced(
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
     every = {name: array.variable for name, array in as_dataset(source).items() if _is_of_numpy(array)}
-    if not any(map(is_dask_collection, every.values())):
-        return None
     reduced = {name: one for name, one in every.items() if {*dims} & {*one.dims}}
     # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
     grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
+    known = {name: one for name, one in reduced.items() if one.dtype.kind in kinds}
+    if not any(is_dask_collection(one) and name in grouped for name, one in known.items()):
+        return None
     template = None
-    if dim is None or len(own) == codes.ndim:  # `flox` refuses others
-        template = _template_of_flox(by_xarray, groups, [name for name in reduced if every[name].dtype.kind in kinds])
+    if dim is None or len(own) == codes.ndim:
+        # What xarray refuses with `flox` has the labels that there are without.
+        with contextlib.suppress(ValueError):
+            template = _template_of_flox(by_xarray, groups, known)
     if without_flox := template is None:
         # It reduces scalars too.
         reduced |= {name: one for name, one in every.items() if name in grouped or not one.dims}
-    known = {name: variable for name, variable in reduced.items() if variable.dtype.kind in kinds}
-    if not any(is_dask_collection(variable) and name in grouped for name, variable in known.items()):
-        return None
-    if without_flox:
+        known = {name: one for name, one in reduced.items() if one.dtype.kind in kinds}
         dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
         template = _template(groups, dims, dtypes, of_piece)
     # Variables by which a Dataset is grouped become coordinates.

@@ -119,14 +119,13 @@ def without_values(obj):
     return obj.copy(data=np.zeros(obj.shape, obj.dtype))
 
 
-def assert_same_form(found, function, source, use_flox):
-    """Compare all but values with what xarray gives by the same options; flox refuses some groups of NumPy arrays."""
+def assert_same_form(found, function, source):
+    """Compare all but values with what xarray gives by flox, which refuses some groups of arrays in memory."""
     try:
-        expected = by_numpy(function, source, use_flox)
+        expected = by_numpy(function, source, use_flox=True)
     except (AssertionError, ValueError):
-        assert use_flox
-    else:
-        assert_same(without_values(found), without_values(expected))
+        expected = by_numpy(function, source)
+    assert_same(without_values(found), without_values(expected))
 
 
 def check(function, source, chunks, *, accessor=False, use_flox=True) -> None:
@@ -139,12 +138,16 @@ def check(function, source, chunks, *, accessor=False, use_flox=True) -> None:
             with dask_gpusort.register():
                 found = function(lazy)
     assert {"reduce_chunk", "pick_part"} & own_functions(found)
-    found, expected = found.compute(scheduler="synchronous"), by_numpy(function, source)
-    assert_same_form(found, function, source, use_flox)
-    for name, array in labelled.as_dataset(expected).items():
-        values = labelled.as_dataset(found)[name]
-        if {*values.dims} == {*array.dims}:  # flox does not expand all variables to groups
-            np.testing.assert_array_equal(values.transpose(*array.dims), array)
+    expected, lazy = by_numpy(function, source), labelled.as_dataset(found)
+    found = found.compute(scheduler="synchronous")
+    if not use_flox:
+        assert_same(found, expected)
+        return
+    assert_same_form(found, function, source)
+    for name in lazy:
+        if dask.is_dask_collection(lazy[name]) and own_functions(lazy[name]):  # flox repeats others
+            want = labelled.as_dataset(expected)[name]
+            np.testing.assert_array_equal(labelled.as_dataset(found)[name].transpose(*want.dims), want)
 
 
 @given(st.data())
@@ -202,7 +205,8 @@ def test_labels_that_are_given(call, lazy, use_flox):
     source, labels = make_array(), groupers.UniqueGrouper(labels=[3, 9, 0])
     bins = {"kind": groupers.BinGrouper([0, 2, 9, 10]), "side": groupers.UniqueGrouper(labels=[1, 0])}
     found = []
-    for by in ({"kind": labels}, {"area": labels}, {"kind": bins["kind"]}, bins):
+    groups = [{"kind": labels}, {"area": labels}, {"kind": bins["kind"]}, bins]
+    for by in groups:
         chunks = {name: source[name].chunk(dict.fromkeys(source[name].dims, 2)) for name in by if lazy}
         with xr.set_options(use_flox=use_flox), no_computation(), dask_gpusort.register():
             found.append(call(chunked(source, CHUNKS).assign_coords(chunks).groupby(by)))
@@ -212,9 +216,15 @@ def test_labels_that_are_given(call, lazy, use_flox):
         by_numpy(lambda x: call(x.groupby(kind=bins["kind"])), source),
         by_numpy(lambda x: call(x.groupby(bins)), source),
     ]
-    for one, other in zip(found, expected, strict=True):
-        # Labels of bins are objects or intervals, as some or none of them are empty.
-        xr.testing.assert_identical(one.compute(scheduler="synchronous"), other)
+    for one, other, by in zip(found, expected, groups, strict=True):
+        one = one.compute(scheduler="synchronous")
+        if use_flox:
+            np.testing.assert_array_equal(one.transpose(*other.dims), other)
+            if not lazy:  # of which flox has no medians
+                assert_same_form(one, lambda x, by=by: call(x.groupby(by)), source)
+        else:
+            # Labels of bins are objects or intervals, as some or none of them are empty.
+            xr.testing.assert_identical(one, other)
 
 
 @pytest.mark.parametrize("by", ["days", "kinds", "words", "areas", "side", ["words", "days"], ["kinds", "side"]])
@@ -228,7 +238,7 @@ def test_groups_by_variables_of_a_dataset(by, call):
     source, lazy = source.assign(own), chunked(source, CHUNKS).assign(own)
     with no_computation(), dask_gpusort.register():
         found = call(lazy.groupby(by))
-    # xarray refuses several quantiles, unless they are coordinates.
+    # xarray refuses these with flox, and several quantiles, unless they are coordinates.
     expected = by_numpy(lambda x: call(x.groupby(by)), source.set_coords(list(own)))
     assert_same(found.compute(scheduler="synchronous"), expected)
     assert dask.is_dask_collection(found.t)
@@ -269,7 +279,7 @@ def test_nothing_is_compiled_for_labels(source, monkeypatch):
 
 
 def test_groups_of_the_name_of_a_dimension():
-    """xarray without flox refuses these medians."""
+    """xarray refuses these medians."""
     with dask_gpusort.register():
         found = chunked(make_array(), CHUNKS).groupby(**FIVE_DAYS[1]).median(...)
     expected = by_numpy(lambda x: x.groupby(**FIVE_DAYS[1]).quantile(0.5, ...), make_array())
