@@ -84,8 +84,9 @@ def register(*names: str) -> Registration:
         - ``"array_api_compat"``: its namespace of Dask, and copies of it in other libraries such as SciPy, with the
           arguments of the array API.
         - ``"scipy"``: rank tests, `rankdata`, `quantile` and the like of `scipy.stats`, also where they were imported
-          by name before, and ``"array_api_compat"``, which they need. SciPy takes Dask arrays only if ``SCIPY_ARRAY_API=1`` is in the environment before its
-          import; without it nothing of SciPy is replaced, nor in versions before 1.17.
+          by name before, and ``"array_api_compat"``, which they need. SciPy takes Dask arrays only if
+          ``SCIPY_ARRAY_API=1`` is in the environment before its import; without it nothing of SciPy is replaced, nor in
+          versions before 1.17.
         - ``"flox"``: `median` and `quantile` of xarray's ``groupby``, ``groupby_bins`` and ``resample``, for Dask
           arrays whose groups are in any chunks.
 
