@@ -218,11 +218,19 @@ def sort_dimensions(obj: Any, variables: Any, ascending: bool) -> Any:
     if callable(variables):
         variables = variables(obj)
     given = variables if isinstance(variables, list) else [variables]
-    return with_dataset(obj, lambda ds: _sort_by(ds, given, ascending))
+    keys = [key if isinstance(key, xr.DataArray) else _variable_of(obj, key) for key in given]
+    return with_dataset(obj, lambda ds: _sort_by(ds, keys, ascending))
 
 
-def _sort_by(ds: xr.Dataset, given: Sequence[Any], ascending: bool) -> xr.Dataset:
-    arrays = [key if isinstance(key, xr.DataArray) else ds[key] for key in given]
+def _variable_of(obj: Any, name: Any) -> xr.DataArray:
+    try:
+        return as_dataset(obj)[name]
+    except KeyError:
+        known = obj.variables if isinstance(obj, xr.Dataset) else obj.coords
+        raise KeyError(f"variables has {name!r}: give one of {[*known]}, or a DataArray") from None
+
+
+def _sort_by(ds: xr.Dataset, arrays: Sequence[xr.DataArray], ascending: bool) -> xr.Dataset:
     aligned: Sequence[Any] = xr.align(ds, *arrays, join="left")
     of_dim: dict[Hashable, list[xr.DataArray]] = defaultdict(list)
     for key in aligned[1:]:

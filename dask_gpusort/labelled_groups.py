@@ -1,14 +1,18 @@
 """Grouped medians and quantiles of xarray's objects, exact and lazy along any chunks.
 
-The labels are xarray's own work: one element of a stand-in without data is reduced, expanded to all groups, and given
-xarray's coordinates of these. The arrays, which are computed from its codes of the groups, are put in then.
+The labels are xarray's own work, of a stand-in without data: by `flox`, lazily, if xarray's options say so; otherwise
+one element is reduced, expanded to all groups, and given xarray's coordinates of these. The arrays, which are computed
+from its codes of the groups, are put in then.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
+import inspect
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import dask.array as da
@@ -36,8 +40,8 @@ class Groups:
     def median(
         self, dim: Any = None, *, skipna: bool | None = None, keep_attrs: bool | None = None
     ) -> xr.DataArray | xr.Dataset:
-        """Medians of groups, with the arguments and labels of xarray's method of this name without `flox`."""
-        return reduce_groups(type(self._groups).median, self._groups, dim, skipna=skipna, keep_attrs=keep_attrs)
+        """Medians of groups, with the arguments and labels of xarray's method of this name."""
+        return self._reduce("median", dim, skipna=skipna, keep_attrs=keep_attrs)
 
     def quantile(
         self,
@@ -48,19 +52,28 @@ class Groups:
         keep_attrs: bool | None = None,
         skipna: bool | None = None,
     ) -> xr.DataArray | xr.Dataset:
-        """Quantiles of groups, with the arguments and labels of xarray's method of this name without `flox`."""
-        options: dict[str, Any] = {"method": method, "keep_attrs": keep_attrs, "skipna": skipna}
-        return reduce_groups(type(self._groups).quantile, self._groups, q, dim, **options)
+        """Quantiles of groups, with the arguments and labels of xarray's method of this name."""
+        return self._reduce("quantile", q, dim, method=method, keep_attrs=keep_attrs, skipna=skipna)
+
+    def _reduce(self, name: str, *args: Any, **options: Any) -> Any:
+        # xarray's own method, also after `register`.
+        return reduce_groups(inspect.unwrap(getattr(type(self._groups), name)), self._groups, *args, **options)
 
 
 def reduce_groups(previous: Callable[..., Any], groups: Any, *args: Any, **options: Any) -> Any:
     """Reduce groups as xarray's method `previous` of them does, which is called for what is not computed here."""
+
+    def by_xarray(groups: Any) -> Any:
+        return previous(groups, *args, **options)
+
     functions: dict[str, Callable[..., Any]] = {"median": _median, "quantile": _quantile}
-    found = functions[previous.__name__](groups, *args, **options)
-    return previous(groups, *args, **options) if found is None else found
+    found = functions[previous.__name__](by_xarray, groups, *args, **options)
+    return by_xarray(groups) if found is None else found
 
 
-def _median(groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **others: Any) -> Any:
+def _median(
+    by_xarray: Any, groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **others: Any
+) -> Any:
     """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
     if others:
         return None
@@ -73,10 +86,11 @@ def _median(groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any
         piece, options = (piece, {"numeric_only": True}) if isinstance(piece, xr.Dataset) else (piece.variable, {})
         return piece.reduce(_reduce_any, dims, keep_attrs=keeps_attrs(keep_attrs), **options)
 
-    return _reduced(groups, dim, "biufm", of_array, of_piece)  # dates have no mean
+    return _reduced(by_xarray, groups, dim, "biufm", of_array, of_piece)  # dates have no mean
 
 
 def _quantile(
+    by_xarray: Any,
     groups: Any,
     q: Any,
     dim: Any = None,
@@ -99,7 +113,7 @@ def _quantile(
         # Labels do not depend on the method, and for others numbagg is compiled.
         return piece.quantile(wanted, dims, method="lower", keep_attrs=keep_attrs, skipna=False)
 
-    return _reduced(groups, dim, "biufmM", of_array, of_piece)
+    return _reduced(by_xarray, groups, dim, "biufmM", of_array, of_piece)
 
 
 def _is_of_numpy(array: xr.DataArray) -> bool:
@@ -108,6 +122,7 @@ def _is_of_numpy(array: xr.DataArray) -> bool:
 
 
 def _reduced(
+    by_xarray: Callable[[Any], Any],
     groups: Any,
     dim: Any,
     kinds: str,
@@ -121,15 +136,23 @@ def _reduced(
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
     every = {name: array.variable for name, array in as_dataset(source).items() if _is_of_numpy(array)}
+    reduced = {name: one for name, one in every.items() if {*dims} & {*one.dims}}
     # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
     grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
-    # It reduces scalars too.
-    reduced = {name: one for name, one in every.items() if name in grouped or {*dims} & {*one.dims} or not one.dims}
-    known = {name: variable for name, variable in reduced.items() if variable.dtype.kind in kinds}
-    if not any(is_dask_collection(variable) and name in grouped for name, variable in known.items()):
+    known = {name: one for name, one in reduced.items() if one.dtype.kind in kinds}
+    if not any(is_dask_collection(one) and name in grouped for name, one in known.items()):
         return None
-    dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
-    template = _template(groups, dims, dtypes, of_piece)
+    template = None
+    if dim is None or len(own) == codes.ndim:
+        # What xarray refuses with `flox` has the labels that there are without.
+        with contextlib.suppress(ValueError):
+            template = _template_of_flox(by_xarray, groups, known)
+    if without_flox := template is None:
+        # It reduces scalars too.
+        reduced |= {name: one for name, one in every.items() if name in grouped or not one.dims}
+        known = {name: one for name, one in reduced.items() if one.dtype.kind in kinds}
+        dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
+        template = _template(groups, dims, dtypes, of_piece)
     # Variables by which a Dataset is grouped become coordinates.
     names = [name for name in reduced if name in as_dataset(template).data_vars]
     if not known.keys() >= {*names}:
@@ -146,10 +169,41 @@ def _reduced(
             like = ds.variables[name]
             data = one.unstack({_GROUPS: sizes}).transpose(*like.dims).data
             # That a group is empty, and the dtype has to have NaN, is known to xarray if labels are in memory.
-            found[name] = like.copy(data=data if groups._by_chunked else data.astype(like.dtype))
+            found[name] = like.copy(data=data.astype(like.dtype) if without_flox and not groups._by_chunked else data)
         return ds.assign(found)
 
     return with_dataset(template, put_in)
+
+
+def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Collection[Hashable]) -> Any:
+    """What xarray gives by `flox`, but for the data of variables of some names; None if it does without `flox`."""
+    source = as_dataset(groups._original_obj)
+
+    def without_data(name: Hashable) -> xr.Variable:
+        like = source.variables[name]  # one chunk, lest tasks are as many as those of the source
+        return like.copy(data=da.zeros(like.shape, dtype=like.dtype, chunks=-1))
+
+    def reduce(self: Any, dim: Any, keep_attrs: Any = None, *, q: Any = None, **options: Any) -> Any:
+        # `flox` refuses medians of Dask arrays along some dimensions, and lazy labels.
+        found = kind._flox_reduce(self, dim, keep_attrs, **options | {"func": "max", "method": "map-reduce"})
+        return found if q is None else with_dataset(found, functools.partial(with_quantiles, q=q))
+
+    def with_quantiles(ds: xr.Dataset, q: np.ndarray) -> xr.Dataset:
+        along = {}
+        for name, array in ds.items() if q.ndim else ():
+            # What is repeated for each group has its own dimensions last.
+            own = () if name in names else source[name].dims
+            dims = [*(each for each in array.dims if each not in own), "quantile", *own]
+            along[name] = array.variable.set_dims({each: array.sizes.get(each, q.size) for each in dims})
+        return ds.assign(along).assign_coords(quantile=q)
+
+    kind, twin = type(groups), copy.copy(groups)
+    others = dict.fromkeys(("map", "reduce"), lambda *args, **options: None)
+    twin.__class__ = type("Twin", (kind,), {"__slots__": (), "_flox_reduce": reduce, **others})
+    twin._original_obj = with_dataset(
+        groups._original_obj, lambda ds: ds.assign({each: without_data(each) for each in names})
+    )
+    return by_xarray(twin)
 
 
 def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], of_piece: Callable[..., Any]) -> Any:

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from .config import setting
@@ -17,7 +17,7 @@ _MISSING = object()
 
 
 class Replaced(NamedTuple):
-    """A function that `register` has replaced."""
+    """A function, or its code, that `register` has replaced."""
 
     name: str
     old: Any
@@ -34,6 +34,8 @@ class ReplacedFunctions(list[Replaced]):
 
 
 def _name_of(function: Any) -> str:
+    if isinstance(function, CodeType):
+        return function.co_qualname
     return "-" if function is None else f"{function.__module__}.{getattr(function, '__qualname__', function)}"
 
 
@@ -81,9 +83,10 @@ def register(*names: str) -> Registration:
           `numpy.median` is `out`.
         - ``"array_api_compat"``: its namespace of Dask, and copies of it in other libraries such as SciPy, with the
           arguments of the array API.
-        - ``"scipy"``: rank tests, `rankdata`, `quantile` and the like of `scipy.stats`, and ``"array_api_compat"``,
-          which they need. SciPy takes Dask arrays only if ``SCIPY_ARRAY_API=1`` is in the environment before its
-          import; without it nothing of SciPy is replaced, nor in versions before 1.17.
+        - ``"scipy"``: rank tests, `rankdata`, `quantile` and the like of `scipy.stats`, also where they were imported
+          by name before, and ``"array_api_compat"``, which they need. SciPy takes Dask arrays only if
+          ``SCIPY_ARRAY_API=1`` is in the environment before its import; without it nothing of SciPy is replaced, nor in
+          versions before 1.17.
         - ``"flox"``: `median` and `quantile` of xarray's ``groupby``, ``groupby_bins`` and ``resample``, for Dask
           arrays whose groups are in any chunks.
 
@@ -155,8 +158,8 @@ def registered() -> ReplacedFunctions:
     Returns
     -------
     list of named tuples
-        The name, the function that was there (None if there was none), and the one that is there now. It prints as a
-        table.
+        The name, what was there (None if there was nothing), and what is there now: functions, or code of functions. It
+        prints as a table.
 
     See Also
     --------
@@ -176,7 +179,7 @@ def registered() -> ReplacedFunctions:
         return ReplacedFunctions(
             Replaced(f"{_path_of(owner)}.{name}", None if old is _MISSING else old, new)
             for (owner, name), (_, old, new) in _replaced.items()
-            if vars(owner).get(name) is new
+            if _attribute(owner, name) is new
         )
 
 
@@ -195,7 +198,7 @@ def _update() -> None:
     for (owner, name), (target, previous, function) in list(_replaced.items()):
         if _is_wanted(target):
             continue
-        if vars(owner).get(name) is function:
+        if _attribute(owner, name) is function:
             _restore(owner, name, previous)
         del _replaced[owner, name]
     _reached.difference_update([pair for pair in _reached if not _is_wanted(pair[0])])
@@ -214,6 +217,11 @@ def _is_wanted(target: str) -> bool:
     return _wanted[target] > 0
 
 
+def _attribute(owner: Any, name: str) -> Any:
+    """What an object itself has under a name, or `_MISSING`; a function has its code in no dictionary."""
+    return getattr(owner, name, _MISSING) if isinstance(owner, FunctionType) else vars(owner).get(name, _MISSING)
+
+
 def _restore(owner: Any, name: str, previous: Any) -> None:
     if previous is _MISSING:
         delattr(owner, name)
@@ -230,7 +238,7 @@ def _reach(name: str) -> None:
         _restore_copies(module)
         if _is_wanted(target):
             for owner, attribute, function in replacements(module, functools.partial(_is_wanted, target)):
-                previous = vars(owner).get(attribute, _MISSING)
+                previous = _attribute(owner, attribute)
                 _replaced[owner, attribute] = target, previous, function
                 setattr(owner, attribute, function)
             _reached.add((target, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -16,7 +17,7 @@ from .graph._dask import is_valid_chunk_type
 #: Tells whether a call of `register` still wants this: others may have wrapped what was put in place.
 IsWanted = Callable[[], bool]
 #: An object, the name of one of its attributes, and what is put there.
-Replacement = tuple[Any, str, Callable[..., Any]]
+Replacement = tuple[Any, str, Any]
 
 
 def _take_of_dask(a: Any, indices: Any, axis: int | None = 0) -> Any:
@@ -164,12 +165,13 @@ def _for_groups(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement
 
 
 def _for_scipy(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
-    # Without its variable of the environment SciPy takes Dask arrays for arrays of NumPy.
-    if not getattr(sys.modules.get("scipy._lib._array_api"), "SCIPY_ARRAY_API", False):
-        return
-    for name in scipy_stats.NAMES:
-        if previous := vars(module).get(name):
-            yield module, name, scipy_stats.serving(previous, is_wanted)
+    # Without its variable of the environment SciPy takes Dask arrays for arrays of NumPy; 1.17 has `spearmanrho` first.
+    switched_on = getattr(sys.modules.get("scipy._lib._array_api"), "SCIPY_ARRAY_API", False)
+    for name in scipy_stats.NAMES if switched_on and hasattr(module, "spearmanrho") else ():
+        function = getattr(module, name, None) or getattr(module._stats_py, name)
+        if not hasattr(function, "__signature__"):  # which is told from the code
+            yield function, "__signature__", inspect.signature(function)
+        yield function, "__code__", scipy_stats.serving(function)
 
 
 class Target(NamedTuple):
@@ -189,10 +191,6 @@ class Target(NamedTuple):
 TARGETS = {
     "numpy": Target(("dask.array", "dask_array"), _for_dask),
     "array_api_compat": Target(("array_api_compat.dask.array", ".array_api_compat.dask.array"), _for_array_api),
-    "scipy": Target(
-        ("scipy.stats", "scipy.stats._stats_py", "scipy.stats._mannwhitneyu", "scipy.stats._wilcoxon"),
-        _for_scipy,
-        ("array_api_compat",),
-    ),
+    "scipy": Target(("scipy.stats",), _for_scipy, ("array_api_compat",)),
     "flox": Target(("xarray.core.groupby", "xarray.core.resample"), _for_groups),
 }

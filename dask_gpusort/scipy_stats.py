@@ -1,4 +1,7 @@
-"""Functions of `scipy.stats` for Dask arrays: ranks, quantiles, and what SciPy leaves out for these: axis and NaN."""
+"""Functions of `scipy.stats` for Dask arrays: ranks, quantiles, and what SciPy leaves out for these: axis and NaN.
+
+SciPy's functions get other code, so that they serve Dask arrays under all names by which they were imported.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import operator
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import CodeType, FunctionType
 from typing import Any
 
 import dask.array as da
@@ -142,22 +146,42 @@ _SERVING: dict[str, Function] = {
     **dict.fromkeys((*_PAIRED, *_UNPAIRED), for_both_packages(_along_last_axis)),
 }
 NAMES = tuple(_SERVING)
+#: What the new code of functions of these names calls.
+SERVED: dict[str, Function] = {}
+#: Code has to have as many free variables as that which it replaces.
+_SOURCE = """
+def with_variables({variables}):
+    def {name}(*args, **options):
+        if False:
+            ({variables})
+        from dask_gpusort.scipy_stats import SERVED
+        return SERVED["{name}"](*args, **options)
+    return {name}.__code__
+"""
 
 
-def serving(previous: Function, is_wanted: Callable[[], bool]) -> Function:
-    """Make of one of SciPy's functions one that serves Dask arrays too.
+def serving(function: FunctionType) -> CodeType:
+    """Make code with which one of SciPy's functions serves Dask arrays too.
 
-    What SciPy itself calls outside of `_along_last_axis` stays SciPy's: a test that was imported before `register`
-    would give wrong results of other axes and of NaN in silence. Without ranks it refuses Dask arrays.
+    What SciPy itself calls outside of `_along_last_axis` stays SciPy's: its other functions would give wrong results
+    of other axes and of NaN in silence. Without ranks they refuse Dask arrays.
     """
-    serve = _SERVING[previous.__name__]
+    name, code = function.__name__, function.__code__
+    previous = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    previous.__kwdefaults__ = function.__kwdefaults__
+    vars(previous).update(vars(function))  # the signature
 
-    @functools.wraps(previous)
-    def function(*args: Any, **options: Any) -> Any:
-        by_scipy = str(sys._getframe(1).f_globals.get("__name__")).startswith("scipy.")
+    def served(*args: Any, **options: Any) -> Any:
+        caller = sys._getframe(2)  # of the function with the new code
+        by_scipy = str(caller.f_globals.get("__name__")).startswith("scipy.")
         lazy = any(isinstance(each, da.Array) or is_of_dask_array(each) for each in (*args, *options.values()))
-        if not lazy or not is_wanted() or (by_scipy and not _prepared.get()):
+        if not lazy or (by_scipy and not _prepared.get()):
             return previous(*args, **options)
-        return serve(previous, *args, **options)
+        return _SERVING[name](previous, *args, **options)
 
-    return function
+    SERVED[name] = served
+    names: dict[str, Any] = {}
+    variables = ", ".join(f"v{number}" for number in range(len(code.co_freevars)))
+    exec(compile(_SOURCE.format(name=name, variables=variables), f"<{__name__}>", "exec"), names)
+    new: CodeType = names["with_variables"](*code.co_freevars)
+    return new.replace(co_qualname=f"{__name__}.{name}")

@@ -303,7 +303,8 @@ class _Accessor:
         -------
         Groups
             With the methods ``median(dim=None, *, skipna, keep_attrs)`` and ``quantile(q, dim=None, *, method,
-            keep_attrs, skipna)`` of xarray's groups. Results have the labels that xarray gives without ``flox``.
+            keep_attrs, skipna)`` of xarray's groups. Results have the labels that xarray gives, by ``flox`` where its
+            options take it.
 
         See Also
         --------
@@ -445,7 +446,12 @@ class DataArrayAccessor(_Accessor):
         >>> x.gpusort.unique().values
         array([1, 2, 3])
         """
-        if dim is None and self._obj.ndim == 1:
+        if dim is None:
+            if self._obj.ndim != 1:
+                raise ValueError(
+                    f"dim must be one of {self._obj.dims}: give it for distinct slices, or x.data to "
+                    "dask_gpusort.unique for the distinct values"
+                )
             (dim,) = self._obj.dims
 
         def unique(array: Any, axis: int) -> Any:
@@ -473,9 +479,9 @@ class DataArrayAccessor(_Accessor):
         Returns
         -------
         DataArray
-            With the last dimensions ``dayofyear`` and ``percentiles``, and the attributes that xclim gives. NaN are
-            skipped. If there is a day 366, the percentiles of the other days are interpolated to all days; xarray
-            needs SciPy for that.
+            With the last dimensions ``dayofyear`` and ``percentiles``, and the attributes that xclim gives, but
+            ``history``. NaN are skipped. If there is a day 366, the percentiles of the other days are interpolated to
+            all days; xarray needs SciPy for that.
 
         Raises
         ------

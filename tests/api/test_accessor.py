@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -172,8 +173,18 @@ def test_sortby_refuses_what_xarray_refuses(by):
         with pytest.raises((KeyError, ValueError)) as expected:
             obj.sortby(by)
         for lazily in (obj, obj.chunk(x=2)):
-            with pytest.raises(expected.type):
+            with pytest.raises(expected.type) as found:
                 lazily.gpusort.sortby(by)
+            assert "this array" not in str(found.value)
+
+
+def test_unknown_keys_are_told_from_the_names_that_there_are():
+    array = xr.DataArray(da.arange(4, chunks=2), {"time": [1, 2, 3, 4]}, "time")
+    for obj in (array, array.to_dataset(name="k")):
+        with pytest.raises(KeyError) as found:
+            obj.gpusort.sortby("stn")
+        names = [*obj.coords] if obj is array else [*obj.variables]
+        assert found.value.args == (f"variables has 'stn': give one of {names}, or a DataArray",)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -379,8 +390,9 @@ def test_unique():
         found = source.gpusort.unique("row")
         assert set(found.coords) == {"c"}
         np.testing.assert_array_equal(found.values, np.unique(table.values, axis=0))
-    with pytest.raises(ValueError, match="None"):
-        table.gpusort.unique()
+    for source in (table, table.chunk(row=7), table[0, 0]):
+        with pytest.raises(ValueError, match=re.escape(f"dim must be one of {source.dims}: give it")):
+            source.gpusort.unique()
 
 
 def test_unknown_dimensions():

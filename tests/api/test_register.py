@@ -116,6 +116,16 @@ def test_unregister_restores_an_earlier_function(monkeypatch):
     assert da.sort is earlier
 
 
+def test_names_from_before_register():
+    """NumPy's functions ask Dask's arrays; of `dask.array` the names in its modules are replaced."""
+    median, median_of_dask = np.median, da.median
+    with dask_gpusort.register():
+        assert float(median(X).compute(scheduler="synchronous")) == 5.5
+        assert da.median is not median_of_dask
+        with pytest.raises(NotImplementedError):
+            median_of_dask(X)
+
+
 def test_nothing_changes_without_register():
     assert getattr(da.Array, "__array_function__", None) is not None
     assert not hasattr(da, "sort") or da.sort.__module__.startswith("dask.")

@@ -186,6 +186,23 @@ def test_rankdata(nan_policy, method, raise_if_computes):
 
 
 @inside
+@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
+def test_dtypes_of_ranks(method):
+    """They are SciPy's; floats may have NaN, with which SciPy's ranks are floats too."""
+    samples = np.random.default_rng(0).integers(0, 9, (2, 40)).astype("f8")
+    samples[1, 3] = np.nan
+    for array, policies in ((samples[0].astype("i4"), ["propagate", "omit", "raise"]), (samples[0], ["raise"])):
+        for nan_policy in policies:
+            found = stats.rankdata(da.from_array(array, chunks=7), method, nan_policy=nan_policy)
+            np.testing.assert_array_equal(computed(found), stats.rankdata(array, method), strict=True)
+    for nan_policy in ("propagate", "omit"):
+        found = stats.rankdata(da.from_array(samples[1], chunks=7), method, nan_policy=nan_policy)
+        wanted = stats.rankdata(samples[1], method, nan_policy=nan_policy)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(np.isnan(computed(found)), np.isnan(wanted))
+
+
+@inside
 @pytest.mark.filterwarnings("ignore:.*too small")
 @pytest.mark.parametrize("nan_policy", ["propagate", "omit"])
 @pytest.mark.parametrize("axis", [None, 0, 1, (1, 0)])
@@ -278,28 +295,45 @@ def test_the_example_of_the_guide():
 
 
 BEFORE = """
+import inspect
 from scipy import stats
 from scipy.stats import _mannwhitneyu, _stats_py, _wilcoxon
+from scipy.stats import ansari, brunnermunzel, chatterjeexi, iqr, kruskal, mannwhitneyu, median_abs_deviation, mode
+from scipy.stats import mood, quantile, rankdata, wilcoxon
 modules = (stats, _mannwhitneyu, _stats_py, _wilcoxon)
 """
 CHECK = """
-assert all(module._rankdata.__module__ == "scipy.stats._stats_py" for module in modules[1:])
 new = {each.name for each in dask_gpusort.registered()}
-assert {"scipy.stats._%s._rankdata" % name for name in ("wilcoxon", "stats_py", "mannwhitneyu")} <= new
-assert {"scipy.stats.mood", "scipy.stats.rankdata", "scipy.stats._stats_py.rankdata", "scipy.stats.quantile"} <= new
-x = da.from_array(np.arange(24.0).reshape(8, 3), chunks=3)
-wanted, served = stats.mood(x.compute(), -x.compute()), stats.mood
-np.testing.assert_allclose(served(x, -x).statistic, wanted.statistic)
+assert {"scipy.stats._stats_py._rankdata.__code__", "scipy.stats._morestats.mood.__code__"} <= new
+assert 'dask_gpusort.scipy_stats.mood' in repr(dask_gpusort.registered())
+functions = [value for module in modules for value in vars(module).values() if hasattr(value, "__code__")]
+ours = [each for each in functions if "dask_gpusort" in each.__code__.co_filename]
+assert {_mannwhitneyu._rankdata, _wilcoxon._rankdata, mood, rankdata, quantile, wilcoxon, mode, iqr} <= {*ours}
+assert list(inspect.signature(rankdata).parameters) == ["a", "method", "axis", "nan_policy"]
+x = da.from_array(np.random.default_rng(0).integers(0, 30, (60, 3)) / 2, chunks=7)
+y, calls = x[:50], {
+    mood: 2, mannwhitneyu: 2, ansari: 2, kruskal: 2, brunnermunzel: 2, chatterjeexi: 2, iqr: 1, rankdata: 1, mode: 1,
+    median_abs_deviation: 1,
+}
+for function, count in calls.items():
+    lazy = [x, x[::-1] if function is chatterjeexi else y][:count]
+    with np.errstate(all="ignore"):
+        found, wanted = function(*lazy), function(*(each.compute() for each in lazy))
+    for one, other in zip(*(each if isinstance(each, tuple) else [each] for each in (found, wanted))):
+        assert isinstance(one, da.Array), function
+        np.testing.assert_allclose(one, other)
+assert isinstance(quantile(x, 0.3), da.Array)
+assert isinstance(mode(x, 1, nan_policy="omit", keepdims=True).count, da.Array)
 dask_gpusort.unregister()
-ours = [value for module in modules for value in vars(module).values() if hasattr(value, "__code__")]
 assert not [each for each in ours if "dask_gpusort" in each.__code__.co_filename]
-for function in (served, stats.mood):
+assert list(inspect.signature(rankdata).parameters) == ["a", "method", "axis", "nan_policy"]
+for function, count in calls.items():
     try:
-        function(x, -x)
+        function(*[x, y][:count])
     except Exception:
         pass
     else:
-        raise AssertionError("SciPy takes Dask arrays without us")
+        raise AssertionError("SciPy takes Dask arrays without us", function)
 """
 
 
@@ -310,16 +344,15 @@ def test_any_order_of_imports_and_all_is_restored(lines):
 
 
 @outside
-def test_names_imported_before_refuse_dask_arrays():
+def test_other_functions_of_scipy_refuse_dask_arrays():
     """Without what SciPy leaves out, they would give results of another axis."""
     run(
-        "from scipy.stats import brunnermunzel, chatterjeexi, mood",
+        "from scipy.stats import cramervonmises_2samp",
         "dask_gpusort.register()",
         "x = da.from_array(np.arange(24.0).reshape(8, 3), chunks=3)",
-        "for function in (brunnermunzel, chatterjeexi, mood):",
-        "    try: function(x, x[::-1])",
-        "    except ValueError as error: assert 'chunk sizes are unknown' in str(error)",
-        "    else: raise AssertionError(function)",
+        "try: cramervonmises_2samp(x, x[::-1])",
+        "except ValueError as error: assert 'chunk sizes are unknown' in str(error)",
+        "else: raise AssertionError",
         SCIPY_ARRAY_API="1",
     )
 
