@@ -144,7 +144,7 @@ def _reduced(
         return None
     template = None
     if dim is None or len(own) == codes.ndim:
-        # What xarray refuses with `flox` has the labels that there are without.
+        # Labels that xarray refuses with `flox` are made without.
         with contextlib.suppress(ValueError):
             template = _template_of_flox(by_xarray, groups, known)
     if without_flox := template is None:
