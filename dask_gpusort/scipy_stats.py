@@ -58,6 +58,9 @@ def _rankdata(
     previous: Function, a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Any:
     """`scipy.stats.rankdata`; see `dask_gpusort.rank`."""
+    # SciPy's ranks are floats only if there are NaN, which it computes, too; to its own functions these are the same.
+    if not (nan_policy == "raise" or method == "average" or a.dtype.kind not in "fc" or _prepared.get()):
+        nan_policy = nan_policy if bool(da.isnan(a).any()) else "raise"
     return api.rank(a, axis, method=method, nan_policy=nan_policy)
 
 

@@ -77,10 +77,20 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "frames: the shape of an empty array": ("buffers.empty(dtype, shape)", "buffers.empty(dtype, (0,))"),
     },
     "graph/test_runs.py": {
-        "stores: where a slice begins": ("offset + start * row)", "offset)"),
-        "stores: the next array": ("offset += handle.length * row", "offset += len(array) * row"),
+        "stores: where a slice begins": ("start * _row_bytes(array))", "0)"),
+        "stores: the next array": ("Piece(start, start := start + data.nbytes,", "Piece(start, start + data.nbytes,"),
+        "stores: bits that move up alone": ("words, np.right_shift(words, 32, out=mixed)", "words, 0"),
+        "stores: the checksums of a slice": ("begin // PART_BYTES * 4", "0"),
+        "stores: a file that is shorter": ("if size < handle.pieces[-1].stop:", "if False:"),
+        "runs: made again without an end": ("unread.index(name) < MOST_AGAIN[status]", "True"),
+        "runs: cuts of a damaged run": ("for one in made:", "for one in ():"),
+        "runs: lists of an unreachable worker": ("worker.status != Status.running:", "True:"),
+        "runs: a damaged answer": ("checksums(data) != reply", "None == reply"),
         "stores: pickled rows": ("whole[start - first * PICKLED_ROWS :", "whole[start :"),
-        "stores: memory of another": ("if self.path.startswith(PROCESSES) and", "if False and"),
+        "stores: memory of another": (
+            "if self.path.startswith(PROCESSES) and",
+            "if False and",
+        ),
         "stores: a failed write": (
             "        except BaseException:\n            self._forget(names)",
             "        except BaseException:",
