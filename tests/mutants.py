@@ -79,8 +79,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "graph/test_runs.py": {
         "stores: where a slice begins": ("start * _row_bytes(array))", "0)"),
         "stores: the next array": ("Piece(start, start := start + data.nbytes,", "Piece(start, start + data.nbytes,"),
-        "stores: bits that move up alone": ("words, np.right_shift(words, 32, out=mixed)", "words, 0"),
-        "stores: the checksums of a slice": ("begin // PART_BYTES * 4", "0"),
+        "stores: weights of a checksum": ("PART_BYTES // 8, np.uint64) * 2 + 1", "PART_BYTES // 8, np.uint64) * 0 + 1"),
+        "stores: the checksums of a slice": ("begin // PART_BYTES * 8", "0"),
         "stores: a file that is shorter": ("if size < handle.pieces[-1].stop:", "if False:"),
         "runs: made again without an end": ("unread.index(name) < MOST_AGAIN[status]", "True"),
         "runs: cuts of a damaged run": ("for one in made:", "for one in ():"),

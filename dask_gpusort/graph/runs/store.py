@@ -42,9 +42,9 @@ PICKLED_ROWS = 1 << 13
 CHECKED_ROWS = 1 << 10
 #: Bytes that have a checksum of their own: who reads a slice of a file reads at most two parts that it does not need.
 PART_BYTES = 1 << 15
-#: Bytes that are read, or checked, at once: a processor's cache holds them.
-BLOCK_BYTES = 1 << 19
-#: Weights of the words of a part in its checksum: random, so that errors of several bits do not cancel out; and odd.
+#: Bytes that are read at once before they are checked and copied: a processor's cache holds them.
+BLOCK_BYTES = 1 << 20
+#: Weights of the words of a part in its checksum: random, so that errors do not cancel out, and odd.
 WEIGHTS = np.random.default_rng(0).integers(0, 1 << 63, PART_BYTES // 8, np.uint64) * 2 + 1
 #: Files that a process may have open for runs, of the number that it may have for all: a connection is a file too.
 MOST_OPEN = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512) // 2
@@ -377,38 +377,23 @@ def _write_pieces(file: Descriptor, run: Run, *, checked: bool = True) -> tuple[
 
 
 def checksums(data: Any) -> bytes:
-    """The checksums of the parts of some bytes, as uint32; one of a part that was changed is the same once in 2^32."""
+    """The checksums of the parts of some bytes: sums of their weighted words, modulo 2^64.
+
+    A changed bit changes that of its part. Two in a part cancel out once in 2,000 times, as upper bits may; a part with
+    other bytes has the same once in 2^64.
+    """
+    # One call for all parts: each waits for the interpreter's lock, which other threads want.
     view = np.frombuffer(data, np.uint8)
     whole = len(view) // PART_BYTES * PART_BYTES
-    found = [
-        _checksums_of_parts(view[start : min(start + BLOCK_BYTES, whole)]) for start in range(0, whole, BLOCK_BYTES)
-    ]
-    if whole < len(view):
-        last = np.zeros(PART_BYTES, np.uint8)
-        last[: len(view) - whole] = view[whole:]
-        found.append(_checksums_of_parts(last))
-    return b"".join(found)
+    last = np.zeros(PART_BYTES if whole < len(view) else 0, np.uint8)
+    last[: len(view) - whole] = view[whole:]
+    return _sums(view[:whole]) + _sums(last)
 
 
-def _checksums_of_parts(parts: np.ndarray) -> bytes:
-    """Upper halves of sums of weighted words, modulo 2^64, of some whole parts."""
+def _sums(parts: np.ndarray) -> bytes:
     words = parts.view(np.uint64).reshape(-1, PART_BYTES // 8)
-    mixed = _buffer("mixed").view(np.uint64)[: words.size].reshape(words.shape)
-    # A weight moves bits up alone, so the upper ones of a word are added to the lower ones.
-    np.bitwise_xor(words, np.right_shift(words, 32, out=mixed), out=mixed)
-    sums = np.einsum("ij,j->i", mixed, WEIGHTS[: PART_BYTES // 8])
-    return (sums >> 32).astype(np.uint32).tobytes()
-
-
-_buffers = threading.local()
-
-
-def _buffer(name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Memory of this thread for a block: it takes longer to get new memory than to fill it."""
-    found: np.ndarray | None = getattr(_buffers, name, None)
-    if found is None or len(found) != BLOCK_BYTES:
-        setattr(_buffers, name, found := np.empty(BLOCK_BYTES, np.uint8))
-    return found
+    sums: np.ndarray = np.einsum("ij,j->i", words, WEIGHTS[: PART_BYTES // 8])
+    return sums.tobytes()
 
 
 def _write_all(file: Descriptor, view: memoryview) -> None:
@@ -428,23 +413,34 @@ def _read_all(file: Descriptor, data: Any, offset: int) -> None:
 
 def _read_piece(handle: Handle, piece: Piece, data: Any, offset: int) -> None:
     """Read bytes of a piece, from some offset on; those of a disk in whole parts, whose checksums are compared."""
-    file, view = handle.open(), np.frombuffer(data, np.uint8)
+    file, view = handle.open(), memoryview(data)
     if not piece.checksums:
-        _read_all(file, data, piece.start + offset)
+        _read_all(file, view, piece.start + offset)
         return
-    stop, length = offset + len(view), piece.stop - piece.start
+    stop, length = offset + view.nbytes, piece.stop - piece.start
     first, last = offset // PART_BYTES * PART_BYTES, min(length, -(-stop // PART_BYTES) * PART_BYTES)
     for begin in range(first, last, BLOCK_BYTES):
-        block = _buffer("block")[: min(BLOCK_BYTES, last - begin)]
+        block = _block()[: min(BLOCK_BYTES, last - begin)]
         try:
             _read_all(file, block, piece.start + begin)
         except OSError as error:
             raise RunIsDamaged(str(error)) from error
-        found, at = checksums(block), begin // PART_BYTES * 4
+        found, at = checksums(block), begin // PART_BYTES * 8
         if found != piece.checksums[at : at + len(found)]:
             raise RunIsDamaged("its file has other bytes than were written")
-        low, high = max(begin, offset), min(begin + len(block), stop)
+        low, high = max(begin, offset), min(begin + block.nbytes, stop)
         view[low - offset : high - offset] = block[low - begin : high - begin]
+
+
+_of_thread = threading.local()
+
+
+def _block() -> memoryview:
+    """Memory of this thread for a block: it takes longer to get new memory than to fill it."""
+    if len(getattr(_of_thread, "block", b"")) != BLOCK_BYTES:
+        _of_thread.block = memoryview(bytearray(BLOCK_BYTES))
+    block: memoryview = _of_thread.block
+    return block
 
 
 def read(handle: Handle, start: int, stop: int) -> Run:
