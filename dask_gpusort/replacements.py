@@ -12,12 +12,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import api, scipy_stats
+from .arguments import refuse_in_place
 from .graph._dask import is_valid_chunk_type
 
 #: Tells whether a call of `register` still wants this: others may have wrapped what was put in place.
 IsWanted = Callable[[], bool]
 #: An object, the name of one of its attributes, and what is put there.
 Replacement = tuple[Any, str, Any]
+
+
+def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """`numpy.take`; see `dask_gpusort.take`."""
+    refuse_in_place("take", out, None)
+    return api.take(a, indices, axis, mode)
 
 
 def _take_of_dask(a: Any, indices: Any, axis: int | None = 0) -> Any:
@@ -44,7 +51,7 @@ def _percentile_of_dask(
 
 #: What NumPy's functions of these names call for Dask arrays: functions with NumPy's own arguments.
 _OF_NUMPY: dict[str, Callable[..., Any]] = {
-    function.__name__: function
+    function.__name__.removeprefix("_"): function
     for function in (
         api.sort,
         api.argsort,
@@ -69,7 +76,7 @@ _OF_NUMPY: dict[str, Callable[..., Any]] = {
         api.intersect1d,
         api.setdiff1d,
         api.setxor1d,
-        api.take,
+        _take,
         api.take_along_axis,
     )
 }

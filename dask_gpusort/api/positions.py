@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row, refuse_in_place
+from ..arguments import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
 from ..array_arguments import check_known_axis, checked_array, known_size
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
@@ -119,7 +119,7 @@ def shuffle(x: Any, *companions: Any, axis: int = 0, seed: int | None = None) ->
     return tuple(found) if companions else found[0]
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
+def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     """Elements of a Dask array at positions along an axis, lazily: `numpy.take`.
 
     Parameters
@@ -131,8 +131,6 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
         axis that do not fit one chunk.
     axis : int or None, default None
         Axis along which to take; None takes from the flattened array.
-    out
-        For NumPy's signature; a lazy result has no place in memory.
     mode : {"raise", "wrap", "clip"}
         What to do with indices that are out of range. Negative ones count from the end with "raise".
 
@@ -146,8 +144,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     numpy.exceptions.AxisError
         If the axis is out of bounds.
     TypeError
-        If the indices are no integers; if `a` has NumPy chunks and the indices CuPy chunks, or the reverse; if `out` is
-        given.
+        If the indices are no integers; if `a` has NumPy chunks and the indices CuPy chunks, or the reverse.
     ValueError
         If `mode` is unknown; if sizes of several chunks along the axis are unknown.
     IndexError
@@ -172,14 +169,13 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     >>> dask_gpusort.take(x, da.from_array([4, 0, -1], chunks=2)).compute()
     array([2, 5, 2])
     """
-    refuse_in_place("take", out, None)
     array, positions, checked = _checked_take(a, indices, axis, mode)
     build = take_known if indices_in_memory(indices) else build_take
     return build(array, positions, checked, mode)
 
 
 def explain_take(
-    a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise", detail: bool = False
+    a: Any, indices: Any, axis: int | None = None, mode: str = "raise", *, detail: bool = False
 ) -> Explanation:
     r"""The plan of `take` with the same arguments, before anything runs.
 
@@ -207,7 +203,7 @@ def explain_take(
     indices   4,000
     strategy  blocks: lanes are whole in their chunks
     """
-    return explained(take, checked_array(a), indices, axis, mode=mode, detail=detail)
+    return explained(take, checked_array(a), indices, axis, mode, detail=detail)
 
 
 def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:

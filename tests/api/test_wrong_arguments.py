@@ -612,7 +612,8 @@ def positional(function: Any) -> list[str]:
 def test_positional_arguments_are_those_of_numpy(name: str) -> None:
     if name == "lexsort" and NumpyVersion(np.__version__) < "2.4.0":
         pytest.skip("before, its signature is not told")
-    assert positional(FUNCTIONS[name]) == positional(getattr(np, name))
+    without = ["out"] if name == "take" else []  # its `mode` has always been the fourth argument
+    assert positional(FUNCTIONS[name]) == [each for each in positional(getattr(np, name)) if each not in without]
 
 
 DTYPES = ["?", "M8[s]", "m8[s]", "S3", "U3", "V3", "c8", "g", "O", [("a", "i4"), ("b", "f4")], np.dtypes.StringDType()]

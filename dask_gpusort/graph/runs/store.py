@@ -385,9 +385,12 @@ def checksums(data: Any) -> bytes:
     # One call for all parts: each waits for the interpreter's lock, which other threads want.
     view = np.frombuffer(data, np.uint8)
     whole = len(view) // PART_BYTES * PART_BYTES
-    last = np.zeros(PART_BYTES if whole < len(view) else 0, np.uint8)
-    last[: len(view) - whole] = view[whole:]
-    return _sums(view[:whole]) + _sums(last)
+    found = _sums(view[:whole])
+    if whole < len(view):
+        last = np.zeros(PART_BYTES, np.uint8)
+        last[: len(view) - whole] = view[whole:]
+        found += _sums(last)
+    return found
 
 
 def _sums(parts: np.ndarray) -> bytes:

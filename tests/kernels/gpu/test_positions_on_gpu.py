@@ -46,7 +46,7 @@ def test_two_dimensions(axis, exchange):
     np.put_along_axis(wanted, indices, indices / 2, axis)
     check(ours_at.built(dask_gpusort.put_along_axis, exchange, 4, x, at, at / 2, axis), wanted)
     for mode in ("wrap", "clip"):
-        found = ours_at.built(dask_gpusort.take, exchange, 4, x, at * 3, axis, None, mode)
+        found = ours_at.built(dask_gpusort.take, exchange, 4, x, at * 3, axis, mode)
         check(found, np.take(array, indices * 3, axis, mode=mode))
 
 
