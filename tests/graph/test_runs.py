@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import errno
@@ -186,6 +187,9 @@ def test_a_key_that_is_made_again_replaces_its_runs(tmp_path):
     assert os.listdir(own.folder) == [second.name]
     with pytest.raises(store.RunIsGone):
         own.take(first.name, 0, 1)
+    # Who asks for the first one is late: it is not gone, but made again.
+    assert asyncio.run(own.serve([first.name], ["key"], [(0, 1)]))["status"] == "closes"
+    assert asyncio.run(own.serve([second.name, first.name], ["key", "other"], [(0, 1)] * 2))["status"] == "gone"
     own.close()
     assert not own.folder.exists()
 

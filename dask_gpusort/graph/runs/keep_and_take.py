@@ -129,11 +129,11 @@ def _ask(store: Store, asked: Mapping[str, tuple[list[Handle], list[tuple[int, i
 
     async def ask(address: str) -> list[Run] | None:
         handles, bounds = asked[address]
-        names = {handle.name: handle for handle in handles}
+        names, keys = [handle.name for handle in handles], [handle.key for handle in handles]
         try:
             # Dask tries to reach a worker for half a minute, in which this thread would do nothing else.
             worker.rpc.reuse(address, await worker.rpc.connect(address, timeout=CONNECT_SECONDS))
-            reply = await worker.rpc(address).sort_run_take(names=[handle.name for handle in handles], bounds=bounds)
+            reply = await worker.rpc(address).sort_run_take(names=names, keys=keys, bounds=bounds)
             if reply["status"] == "OK":
                 runs = await offload(_runs_of, reply)
                 store.silent.pop(address, None)
@@ -143,7 +143,7 @@ def _ask(store: Store, asked: Mapping[str, tuple[list[Handle], list[tuple[int, i
         if reply["status"] == "closes":
             await _check_lost(worker, store, address, reply["reason"])
         else:
-            await _make_again(worker, names[reply["name"]], reply["status"], reply["reason"])
+            await _make_again(worker, handles[reply["number"]], reply["status"], reply["reason"])
         return None
 
     async def ask_all() -> list[list[Run] | None]:

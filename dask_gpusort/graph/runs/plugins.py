@@ -120,14 +120,14 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
     def make_again(self, key: Key, name: str, worker: str, status: str) -> bool:
         """Handler: let a run be made again that its worker cannot read; False if that was done often enough."""
-        if key not in self.scheduler.tasks:
-            return True  # nobody wants it
+        state = self.scheduler.tasks.get(key)
+        if state is None or state.state not in ("memory", "released") or self._keepers.get(key, worker) != worker:
+            return True  # nobody wants it, or it is made again already
         unread = self._unread.setdefault(key, [])
-        new = name not in unread
-        if new:
+        if name not in unread:
             unread.append(name)
         again = unread.index(name) < MOST_AGAIN[status]
-        if new and again and self._keepers.get(key) == worker:
+        if again:
             # The cuts may be wrong too that were found in a damaged run.
             made = [key]
             for one in made:

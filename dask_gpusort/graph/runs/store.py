@@ -246,22 +246,24 @@ class Store:
         except RunIsGone:
             return None
 
-    async def serve(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
+    async def serve(self, names: Sequence[str], keys: Sequence[Any], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Handler: slices of runs, for a peer that cannot read them itself."""
         try:
             return await offload(self._pickled, names, bounds)
         except RunIsGone as error:
-            name, reason = error.args
-            return {"status": "closes" if self.closed else error.status, "name": name, "reason": str(reason)}
+            number, reason = error.args
+            kept = self.names(keys[number])  # perhaps another attempt: who asks has been cancelled then
+            again = self.closed or (kept and names[number] not in kept)
+            return {"status": "closes" if again else error.status, "number": number, "reason": str(reason)}
 
     def _pickled(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Slices of runs as one message: a frame for each slice takes a millisecond."""
         found = []
-        for name, ends in zip(names, bounds, strict=True):
+        for number, (name, ends) in enumerate(zip(names, bounds, strict=True)):
             try:
                 found.append(self.take(name, *ends))
             except RunIsGone as error:
-                raise type(error)(name, error) from error
+                raise type(error)(number, error) from error
         data = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
         return {"status": "OK", "runs": to_serialize(data), "checksums": checksums(data)}
 
