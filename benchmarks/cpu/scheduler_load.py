@@ -34,7 +34,7 @@ from dask_gpusort.chunk.memory import return_free_memory
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.collection import Output, new_arrays
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
-from dask_gpusort.graph.runs.store import Handle
+from dask_gpusort.graph.runs.store import Handle, Piece
 from dask_gpusort.graph.sort.finish import Finish
 from dask_gpusort.graph.sort.local import LocalSort
 from dask_gpusort.graph.sort.recipe import SortRecipe
@@ -55,7 +55,10 @@ SIZES["100 TB"] = 10**14, 1000
 SHAPES = (128 * MIB, 16), (GIB, 16), (GIB, 4), (4 * GIB, 4)
 MEMORY = 64 * GIB
 #: A handle as in a list of runs.
-LIKE = Handle(32 * "0", "tcp://10.0.0.1:40000", 86 * "/", 1 << 24, Run(np.empty(0, np.uint64)), 1 << 31)
+KEY, PIECES = ("sort-local-" + 32 * "0", 4000), (Piece(0, 1 << 27, 1 << 27),)
+LIKE = Handle(
+    32 * "0", KEY, "tcp://10.0.0.1:40000", 86 * "/", 1 << 24, Run(np.empty(0, np.uint64)), 1 << 31, PIECES, 1 << 27
+)
 #: Tasks of the largest graph that is driven.
 MOST_DRIVEN, QUICK_DRIVEN = 80_000, 500
 

@@ -108,7 +108,8 @@ def test_other_disks_take_over(client, tmp_path, monkeypatch, full):
         future = client.compute(sort(ARRAY))
         if len(full) == 1:
             oracle.assert_same_bits(future.result(), oracle.sort(ARRAY))
-            assert sum(written.values()) == ARRAY.nbytes
+            # And checksums, and what a full disk took of a run.
+            assert ARRAY.nbytes < sum(written.values()) < 1.1 * ARRAY.nbytes
             # The others may each write a run, as one of three workers fills the disk.
             assert 40_000 <= written[full[0]] <= 40_000 + 3 * 16_000
         else:

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ class Piece(NamedTuple):
 
     start: int
     stop: int
-    checksums: bytes  # of `checksums`; empty in memory
+    checksums: int  # where its checksums are in the file; -1 in memory, which has none
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,7 @@ class Handle:
     checksum: int  # of some of its rows: it tells a run that was made again and differs
     #: What follows one another in the file: an array each if rows have a fixed width, else pickled rows.
     pieces: tuple[Piece, ...] = ()
+    size: int = 0  # bytes of its file
 
     @property
     def fixed(self) -> bool:
@@ -272,8 +273,8 @@ class Store:
         file = memory_file(handle.name) if handle.fixed else None
         if file is None:
             return Kept(handle, run.own())
-        pieces = _write_pieces(file, run, checked=False)
-        handle = replace(handle, path=f"{PROCESSES}{os.getpid()}/fd/{file.number}", pieces=pieces)
+        handle = _written(file, run, handle, checked=False)
+        handle = replace(handle, path=f"{PROCESSES}{os.getpid()}/fd/{file.number}")
         # Dask counts what the process has in memory.
         return Kept(handle, _mapped(file, handle, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ), file)
 
@@ -313,14 +314,14 @@ class Store:
             try:
                 folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
                 file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-                pieces = _write_pieces(file, run)
+                handle = _written(file, run, handle)
             except OSError as error:
                 path.unlink(missing_ok=True)
                 if error.errno not in FULL:
                     raise
                 full = error
             else:
-                return replace(handle, path=str(path), pieces=pieces)
+                return replace(handle, path=str(path))
         raise OSError(
             full.errno,
             f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
@@ -341,10 +342,9 @@ def memory_file(name: str) -> Descriptor | None:
 
 def _mapped(file: Descriptor, handle: Handle, **how: int) -> Run:
     """The arrays of a run in a file."""
-    size = os.fstat(file.number).st_size
-    if size < handle.pieces[-1].stop:
+    if os.fstat(file.number).st_size < handle.size:
         raise RunIsGone(SHORTER)
-    memory = mmap.mmap(file.number, 0, **how) if size else b""
+    memory = mmap.mmap(file.number, 0, **how) if handle.size else b""
     keys, *values = (
         np.ndarray((handle.length, *array.shape[1:]), array.dtype, memory, piece.start)
         for array, piece in zip(handle.like.arrays, handle.pieces, strict=True)
@@ -368,14 +368,19 @@ def _pieces(run: Run) -> Iterator[Any]:
         yield pickle.dumps(run[start : start + PICKLED_ROWS])
 
 
-def _write_pieces(file: Descriptor, run: Run, *, checked: bool = True) -> tuple[Piece, ...]:
-    """Write a run into an empty file."""
-    pieces, start = [], 0
+def _written(file: Descriptor, run: Run, handle: Handle, *, checked: bool = True) -> Handle:
+    """Write a run into an empty file, and all checksums behind it: handles stay small."""
+    ends, found = [0], []
     for piece in _pieces(run):
         data = memoryview(piece)
         _write_all(file, data)
-        pieces.append(Piece(start, start := start + data.nbytes, checksums(data) if checked else b""))
-    return tuple(pieces)
+        ends.append(ends[-1] + data.nbytes)
+        found.append(checksums(data) if checked else b"")
+    _write_all(file, memoryview(b"".join(found)))
+    starts = [*accumulate(map(len, found), initial=ends[-1])]
+    where = starts if checked else [-1] * len(starts)
+    pieces = tuple(map(Piece, ends[:-1], ends[1:], where[:-1]))
+    return replace(handle, pieces=pieces, size=starts[-1])
 
 
 def checksums(data: Any) -> bytes:
@@ -419,19 +424,20 @@ def _read_all(file: Descriptor, data: Any, offset: int) -> None:
 def _read_piece(handle: Handle, piece: Piece, data: Any, offset: int) -> None:
     """Read bytes of a piece, from some offset on; those of a disk in whole parts, whose checksums are compared."""
     file, view = handle.open(), memoryview(data)
-    if not piece.checksums:
+    if piece.checksums < 0:
         _read_all(file, view, piece.start + offset)
         return
     stop, length = offset + view.nbytes, piece.stop - piece.start
     first, last = offset // PART_BYTES * PART_BYTES, min(length, -(-stop // PART_BYTES) * PART_BYTES)
     for begin in range(first, last, BLOCK_BYTES):
         block = _block()[: min(BLOCK_BYTES, last - begin)]
+        wanted = bytearray(-(-block.nbytes // PART_BYTES) * 8)
         try:
             _read_all(file, block, piece.start + begin)
+            _read_all(file, wanted, piece.checksums + begin // PART_BYTES * 8)
         except OSError as error:
             raise RunIsDamaged(str(error)) from error
-        found, at = checksums(block), begin // PART_BYTES * 8
-        if found != piece.checksums[at : at + len(found)]:
+        if checksums(block) != wanted:
             raise RunIsDamaged("its file has other bytes than were written")
         low, high = max(begin, offset), min(begin + block.nbytes, stop)
         view[low - offset : high - offset] = block[low - begin : high - begin]
