@@ -61,7 +61,7 @@ def kept_in(monkeypatch):
         monkeypatch.setattr(store, "PICKLED_ROWS", 7)
         if "of others" in where:
             monkeypatch.setattr(keep_and_take, "read", refuse)
-            monkeypatch.setattr(keep_and_take, "read_into", refuse)
+            monkeypatch.setattr(keep_and_take, "read_into", dict.fromkeys)
 
     return change
 
@@ -125,9 +125,18 @@ def test_memory_is_read_by_its_path_while_it_is_kept(tmp_path, monkeypatch):
     assert other.open(elsewhere) is None
     own.drop("key")
     own._remover.submit(int).result()
+    wait_for_closed_files()
     for one in (handle, dataclasses.replace(handle)):
         with contextlib.nullcontext() if one is handle else pytest.raises(store.RunIsGone):
             store.read(one, 2, 5)  # who has opened it may read on
+
+
+def wait_for_closed_files():
+    reader, writer = os.pipe()
+    store.Descriptor(writer)
+    assert not os.read(reader, 1)  # the end: the other side is closed
+    os.close(reader)
+    return writer
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux has memory with a path")
@@ -225,6 +234,43 @@ def test_a_changed_bit_is_found_where_it_is_read(tmp_path_factory, make, data):
             for one, other in zip(own.take(handle.name, start, stop).arrays, make(np.arange(23)).arrays, strict=True):
                 oracle.assert_same_bits(one, other[start:stop])
         own.close()
+
+
+@given(data=st.data())
+def test_slices_of_a_changed_file_alone_are_lost(tmp_path_factory, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "PART_BYTES", 24)
+        patch.setattr(store, "BLOCK_BYTES", store.PART_BYTES * data.draw(st.integers(1, 9)))
+        own = store_in(tmp_path_factory.mktemp("store"))
+        rows = [Run(np.arange(k, 23), (np.arange(k, 23, dtype="u1"),)) for k in range(5)]
+        handles = own.put("key", rows)
+        changed = data.draw(st.integers(0, 4))
+        change_file(handles[changed].path, data.draw(st.floats(0, 0.999)))
+        ends = [
+            (0, len(run)) if n == changed else sorted(data.draw(st.tuples(*[st.integers(0, len(run))] * 2)))
+            for n, run in enumerate(rows)
+        ]
+        targets = [
+            store.empty_run(handle.like, stop - start) for handle, (start, stop) in zip(handles, ends, strict=True)
+        ]
+        lost = store.read_into({n: (handles[n], ends[n][0], targets[n]) for n in data.draw(st.permutations(range(5)))})
+        assert lost.keys() == {changed}
+        assert isinstance(lost[changed], store.RunIsDamaged)
+        for n in {*range(5)} - {changed}:
+            for one, other in zip(targets[n].arrays, rows[n].arrays, strict=True):
+                oracle.assert_same_bits(one, other[slice(*ends[n])])
+        own.close()
+
+
+def test_a_file_is_closed_by_another_thread(monkeypatch):
+    # The last one to close a removed file waits until the disk has its blocks back.
+    threads, close = {}, os.close
+    monkeypatch.setattr(
+        store.os, "close", lambda number: threads.setdefault(number, threading.current_thread()) and close(number)
+    )
+    writer = wait_for_closed_files()
+    monkeypatch.undo()
+    assert threads[writer] is not threading.current_thread()
 
 
 @given(data=st.data())
@@ -716,7 +762,6 @@ def test_a_worker_that_never_answers_is_told(on_cluster, kept_in, monkeypatch):
     kept_in("memory of others")
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 2)
-    monkeypatch.setattr(keep_and_take, "_take_here", refuse)
     with monkeypatch.context() as context:
         context.setattr(store.Store, "take", refuse_peers)
         future = on_cluster.compute(sort())

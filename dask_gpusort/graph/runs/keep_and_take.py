@@ -65,13 +65,25 @@ def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) ->
     The task is tried again if a worker does not answer, and fails if a run is lost or out of reach.
     """
     store, targets = own_store(), _targets(handles, bounds)
-    far: dict[str, list[int]] = {}
-    found: dict[int, Run] = {}
+    files = {
+        number: (handles[number], bounds[number][0], target)
+        for number, target in enumerate(targets)
+        if target is not None and handles[number].path
+    }
+    gone = set(read_into(files))
+    found = {number: files[number][2] for number in files.keys() - gone}
     for number, (handle, ends) in enumerate(zip(handles, bounds, strict=True)):
+        if number in files:
+            continue
         try:
-            found[number] = _take_here(store, handle, ends, targets[number])
+            found[number] = (
+                read(handle, *ends) if handle.path else _copied(store.take(handle.name, *ends), targets[number])
+            )
         except RunIsGone:
-            far.setdefault(handle.worker, []).append(number)
+            gone.add(number)
+    far: dict[str, list[int]] = {}
+    for number in sorted(gone):
+        far.setdefault(handles[number].worker, []).append(number)
     if far:
         asked = {
             worker: ([handles[number] for number in numbers], [bounds[number] for number in numbers])
@@ -102,16 +114,6 @@ def _targets(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> Se
     ends = list(accumulate((stop - start for start, stop in bounds), initial=0))
     whole = empty_run(handles[0].like, ends[-1])
     return [whole[start:stop] for start, stop in pairwise(ends)]
-
-
-def _take_here(store: Store, handle: Handle, ends: tuple[int, int], target: Run | None) -> Run:
-    """A slice of a run that this worker keeps, or of a file that it can read."""
-    if not handle.path:
-        return _copied(store.take(handle.name, *ends), target)
-    if target is None:
-        return read(handle, *ends)
-    read_into(handle, ends[0], target)
-    return target
 
 
 def _copied(run: Run, target: Run | None) -> Run:

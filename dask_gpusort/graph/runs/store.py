@@ -14,11 +14,13 @@ import shutil
 import threading
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from itertools import accumulate, count
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +46,8 @@ CHECKED_ROWS = 1 << 10
 PART_BYTES = 1 << 15
 #: Bytes that are read at once before they are checked and copied: a processor's cache holds them.
 BLOCK_BYTES = 1 << 20
+#: Pieces of files whose checksums a process knows, of 1 / 4096 of their size: groups take a slice of each in turn.
+KNOWN_PIECES = 1 << 10
 #: Weights of the words of a part in its checksum: random, so that errors do not cancel out, and odd.
 WEIGHTS = np.random.default_rng(0).integers(0, 1 << 63, PART_BYTES // 8, np.uint64) * 2 + 1
 #: Files that a process may have open for runs, of the number that it may have for all: a connection is a file too.
@@ -86,7 +90,21 @@ class Descriptor:
     number: int
 
     def __del__(self) -> None:
-        os.close(self.number)
+        _closer().put(self.number)
+
+
+@cache
+def _closer() -> SimpleQueue[int]:
+    """A queue of files that a thread closes: who is last to close a removed one waits for the disk, for seconds."""
+    numbers: SimpleQueue[int] = SimpleQueue()  # which can be given one in `__del__`, wherever that is called
+
+    def close() -> None:
+        while True:
+            number = numbers.get()
+            os.close(number)
+
+    threading.Thread(target=close, name="gpusort-close", daemon=True).start()
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -421,36 +439,83 @@ def _read_all(file: Descriptor, data: Any, offset: int) -> None:
         done += count
 
 
-def _read_piece(handle: Handle, piece: Piece, data: Any, offset: int) -> None:
-    """Read bytes of a piece, from some offset on; those of a disk in whole parts, whose checksums are compared."""
-    file, view = handle.open(), memoryview(data)
-    if piece.checksums < 0:
-        _read_all(file, view, piece.start + offset)
-        return
-    stop, length = offset + view.nbytes, piece.stop - piece.start
-    first, last = offset // PART_BYTES * PART_BYTES, min(length, -(-stop // PART_BYTES) * PART_BYTES)
-    for begin in range(first, last, BLOCK_BYTES):
-        block = _block()[: min(BLOCK_BYTES, last - begin)]
-        wanted = bytearray(-(-block.nbytes // PART_BYTES) * 8)
+class _Checked:
+    """Bytes of files, as many checked at once as a block has: each call waits for the interpreter's lock."""
+
+    def __init__(self) -> None:
+        self.lost: dict[int, RunIsGone] = {}  # what cannot be read, by its number
+        self._block, self._filled = _block(), 0
+        self._waiting: list[tuple[int, int, bytes, np.ndarray, np.ndarray]] = []
+
+    def read(self, number: int, handle: Handle, piece: Piece, offset: int, data: np.ndarray) -> None:
+        """Read bytes of a piece, from some offset on; those of a disk in whole parts. They are there after `check`."""
         try:
-            _read_all(file, block, piece.start + begin)
-            _read_all(file, wanted, piece.checksums + begin // PART_BYTES * 8)
-        except OSError as error:
-            raise RunIsDamaged(str(error)) from error
-        if checksums(block) != wanted:
-            raise RunIsDamaged("its file has other bytes than were written")
-        low, high = max(begin, offset), min(begin + block.nbytes, stop)
-        view[low - offset : high - offset] = block[low - begin : high - begin]
+            file = handle.open()
+            if piece.checksums < 0:
+                _read_all(file, data, piece.start + offset)
+            elif data.nbytes:
+                self._read_parts(number, file, _known_checksums(handle.path, *piece), piece, offset, data)
+        except RunIsGone as error:
+            self.lost[number] = error
+
+    def _read_parts(
+        self, number: int, file: Descriptor, known: bytes, piece: Piece, offset: int, data: np.ndarray
+    ) -> None:
+        stop, length = offset + len(data), piece.stop - piece.start
+        for begin in range(offset // PART_BYTES * PART_BYTES, stop, BLOCK_BYTES):
+            parts = -(-min(BLOCK_BYTES, stop - begin) // PART_BYTES)
+            if self._filled + parts * PART_BYTES > BLOCK_BYTES:
+                self.check()
+            block = self._block[self._filled : self._filled + parts * PART_BYTES]
+            size = min(len(block), length - begin)
+            block[size:] = 0
+            try:
+                _read_all(file, block[:size], piece.start + begin)
+            except OSError as error:
+                raise RunIsDamaged(str(error)) from error
+            low, high = max(begin, offset), min(begin + size, stop)
+            first = begin // PART_BYTES
+            sums = known[first * 8 : (first + parts) * 8]
+            wanted = data[low - offset : high - offset]
+            self._waiting.append((number, self._filled, sums, block[low - begin : high - begin], wanted))
+            self._filled += len(block)
+
+    def check(self) -> None:
+        """Compare the checksums of what has been read, and copy it to where it is wanted."""
+        found = checksums(self._block[: self._filled])
+        for number, start, sums, read, wanted in self._waiting:
+            first = start // PART_BYTES * 8
+            if found[first : first + len(sums)] != sums:
+                self.lost.setdefault(number, RunIsDamaged("its file has other bytes than were written"))
+            wanted[...] = read  # by NumPy, which lets other threads run while it copies
+        self._filled, self._waiting = 0, []
+
+
+@lru_cache(KNOWN_PIECES)
+def _known_checksums(path: str, start: int, stop: int, checksums: int) -> bytes:
+    """The checksums of a piece of a file."""
+    count = -(-(stop - start) // PART_BYTES) * 8
+    try:
+        with open(path, "rb") as file:
+            file.seek(checksums)
+            found = file.read(count)
+    except FileNotFoundError as error:
+        raise RunIsGone(str(error)) from error
+    except OSError as error:
+        raise RunIsDamaged(str(error)) from error
+    if len(found) < count:
+        raise RunIsGone(SHORTER)
+    return found
 
 
 _of_thread = threading.local()
 
 
-def _block() -> memoryview:
+def _block() -> np.ndarray:
     """Memory of this thread for a block: it takes longer to get new memory than to fill it."""
-    if len(getattr(_of_thread, "block", b"")) != BLOCK_BYTES:
-        _of_thread.block = memoryview(bytearray(BLOCK_BYTES))
-    block: memoryview = _of_thread.block
+    if len(getattr(_of_thread, "block", ())) != BLOCK_BYTES:
+        _of_thread.block = np.empty(BLOCK_BYTES, np.uint8)
+    block: np.ndarray = _of_thread.block
     return block
 
 
@@ -459,8 +524,13 @@ def read(handle: Handle, start: int, stop: int) -> Run:
     if not handle.fixed:
         return _unpickle(handle, start, stop)
     run = empty_run(handle.like, stop - start)
-    read_into(handle, start, run)
+    _raise_first(read_into({0: (handle, start, run)}))
     return run
+
+
+def _raise_first(lost: dict[int, RunIsGone]) -> None:
+    for error in lost.values():
+        raise error
 
 
 def empty_run(like: Run, length: int) -> Run:
@@ -469,10 +539,14 @@ def empty_run(like: Run, length: int) -> Run:
     return Run(keys, tuple(values))
 
 
-def read_into(handle: Handle, start: int, run: Run) -> None:
-    """Read as many rows as a run has, from some row on, from the file of another one into its arrays."""
-    for array, piece in zip(run.arrays, handle.pieces, strict=True):
-        _read_piece(handle, piece, byte_view(array), start * _row_bytes(array))
+def read_into(slices: Mapping[int, tuple[Handle, int, Run]]) -> dict[int, RunIsGone]:
+    """Read as many rows as runs have, from some rows on, from files into them; return what is lost, by its number."""
+    checked = _Checked()
+    for number, (handle, start, run) in slices.items():
+        for array, piece in zip(run.arrays, handle.pieces, strict=True):
+            checked.read(number, handle, piece, start * _row_bytes(array), byte_view(array))
+    checked.check()
+    return checked.lost
 
 
 def _unpickle(handle: Handle, start: int, stop: int) -> Run:
@@ -480,10 +554,13 @@ def _unpickle(handle: Handle, start: int, stop: int) -> Run:
         return handle.like
     first, last = start // PICKLED_ROWS, -(-stop // PICKLED_ROWS)
     pieces = handle.pieces[first:last]
-    pickled = [bytearray(piece.stop - piece.start) for piece in pieces]
-    for piece, data in zip(pieces, pickled, strict=True):
-        _read_piece(handle, piece, data, 0)
-    parts = list(map(pickle.loads, pickled))
+    pickled = [np.empty(piece.stop - piece.start, np.uint8) for piece in pieces]
+    checked = _Checked()
+    for number, (piece, data) in enumerate(zip(pieces, pickled, strict=True)):
+        checked.read(number, handle, piece, 0, data)
+    checked.check()
+    _raise_first(checked.lost)
+    parts = [pickle.loads(data.data) for data in pickled]
     whole = parts[0] if len(parts) == 1 else Run.concat(parts)
     return whole[start - first * PICKLED_ROWS : stop - first * PICKLED_ROWS]
 
