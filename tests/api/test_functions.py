@@ -18,6 +18,7 @@ from unittest import mock
 
 import dask
 import dask.array as da
+import dask.threaded
 import numpy as np
 import pytest
 from dask.callbacks import Callback
@@ -30,7 +31,7 @@ from support import strategies as ours
 from support.oracle import assert_same_values
 from support.ranks import ranks_of_lanes
 from support.sorting import check_sizes, computed_in_chunks, groups, no_computation
-from support.statistics import given_to_numpy
+from support.statistics import given_to_numpy, without_extremes
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
@@ -539,6 +540,8 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     array, axis = make(draw, shape, dtypes), axes_of(draw, shape)
     name = draw(st.sampled_from(("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")))
     options, arguments = {"keepdims": draw(st.booleans())}, [axis]
+    if name == "nanmedian" and array.dtype.kind == "m":
+        array = without_extremes(array)
     if not name.endswith("median"):
         options["method"] = draw(st.sampled_from(list(quantiles.METHODS)))
         q = np.array(draw(st.floats(0, 1) | st.lists(st.floats(0, 1), min_size=1, max_size=4)))
@@ -813,8 +816,21 @@ def refuse(*_: Any) -> None:
     raise AssertionError("chunks were computed while a graph was built")
 
 
-def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: str | None = "sync") -> None:
-    """Draw a case and its chunks, and assert that the results are right, and of the chunks and dtypes that they say."""
+GETS = {"sync": dask.get, "threads": dask.threaded.get}
+
+
+def check(
+    data: Any,
+    function: Function,
+    shape: tuple[int, ...],
+    *,
+    scheduler: str | None = "sync",
+    within: Callable[[], Any] = nullcontext,
+) -> None:
+    """Draw a case and its chunks, and assert that the results are right, and of the chunks and dtypes that they say.
+
+    All is done `within` a context.
+    """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         case = function.draw(data.draw, shape)
@@ -842,6 +858,7 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
             # With one run for each thread, a run has several chunks of a small array.
             mock.patch.object(division, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, division.RUNS_PER_THREAD]))),
             mock.patch.object(search, "is_small", return_value=data.draw(st.booleans())),
+            within(),
         ):
             like, more = None if case.like is None else chunks[case.like], {}
             if function.chunks and not unknown and data.draw(st.booleans()):
@@ -850,7 +867,7 @@ def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: s
                 found = case.call(*arrays, **more)
             found = list(found) if isinstance(found, (tuple, list)) else [found]
             if scheduler and not da.array_expr_enabled():
-                got, blocks = computed_in_chunks(found)
+                got, blocks = computed_in_chunks(found, GETS[scheduler])
             else:
                 got, blocks = dask.compute(*found, scheduler=scheduler), [None] * len(found)
             for array, copy in zip(case.arrays, before, strict=True):
@@ -881,6 +898,18 @@ SHAPES = st.sampled_from([(5, 7), (1, 9), (4, 0), (0, 4), (3, 4, 5), (2, 6, 3)])
 @given(data=st.data(), shape=SHAPES)
 def test_several_dimensions(name, data, shape):
     check(data, FUNCTIONS[name], shape)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@given(data=st.data(), shape=st.tuples(st.integers(2, 120)) | SHAPES)
+def test_in_a_gang(name, data, shape):
+    gangs = pytest.importorskip("support.gangs_of_threads")
+    function = replace(FUNCTIONS[name], exchanges=st.just("gang"))
+    assume(function.several or len(shape) == 1)
+    workers = data.draw(st.integers(1, 5))
+    holders = data.draw(st.just([]) | st.lists(st.integers(0, workers - 1), min_size=1, max_size=5))
+    within = functools.partial(gangs.gangs_of_threads, workers, holders=holders, broken=data.draw(st.integers(-1, 3)))
+    check(data, function, shape, scheduler="threads", within=within)
 
 
 #: Functions that are called with each exchange of a cluster; the others draw an exchange of any scheduler.

@@ -32,3 +32,11 @@ def client(cluster: Any) -> Iterator[Any]:
     with cluster.as_current(), dask.config.set(gangs.IN_GANG):
         yield cluster
     gangs.check_nothing_is_left(cluster)
+
+
+@pytest.fixture
+def gang() -> Iterator[Any]:
+    """Gangs of three members without a cluster."""
+    threads = pytest.importorskip("support.gangs_of_threads")
+    with threads.gangs_of_threads(3) as made:
+        yield made

@@ -1,4 +1,4 @@
-"""Distinct values, sets and ranks by gangs: on worker processes, and what becomes of them if workers are lost."""
+"""Distinct values, sets and ranks by gangs, and what becomes of them if workers are lost."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from dask_gpusort.plan.sets import gang_of_distinct
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
+threads = pytest.importorskip("support.gangs_of_threads")
 distinct = pytest.importorskip("dask_gpusort.graph.gang.distinct")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
@@ -53,28 +54,28 @@ def inputs(draw, count=1, dtypes=DTYPES):
 
 @COMPUTED
 @given(inputs(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_unique(cluster, drawn, unknown, index, inverse, counts, equal_nan):
-    with cluster.as_current(), dask.config.set(gangs.IN_GANG):
+def test_unique(drawn, unknown, index, inverse, counts, equal_nan):
+    with threads.gangs_of_threads(3) as gang:
         hosts, chunks, workers = drawn
         options = {"return_index": index, "return_inverse": inverse, "return_counts": counts, "equal_nan": equal_nan}
-        check(dask_gpusort.unique, hosts, chunks, workers, unknown, **options)
-        check(dask_gpusort.nunique, hosts, chunks, workers, unknown, equal_nan=equal_nan)
+        gang.check(dask_gpusort.unique, hosts, chunks, workers, unknown, **options)
+        gang.check(dask_gpusort.nunique, hosts, chunks, workers, unknown, equal_nan=equal_nan)
 
 
 @COMPUTED
 @settings(settings.get_profile("short"))
 @given(inputs(2), st.sampled_from(SETS))
-def test_sets(cluster, drawn, name):
-    with cluster.as_current(), dask.config.set(gangs.IN_GANG):
+def test_sets(drawn, name):
+    with threads.gangs_of_threads(3) as gang:
         try:
             np.concatenate(drawn[0])
         except (TypeError, UnicodeDecodeError):
             return
         if name == "setdiff1d" and drawn[0][0].dtype != np.concatenate(drawn[0]).dtype:
             return
-        check(getattr(dask_gpusort, name), *drawn)
+        gang.check(getattr(dask_gpusort, name), *drawn)
         if name == "intersect1d":
-            check(dask_gpusort.intersect1d, *drawn, return_indices=True)
+            gang.check(dask_gpusort.intersect1d, *drawn, return_indices=True)
 
 
 RANKED = [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biufmM"]
@@ -84,22 +85,24 @@ FLAGS = st.tuples(st.booleans(), st.booleans(), st.booleans())
 
 
 @given(inputs(dtypes=RANKED), st.sampled_from(METHODS), st.sampled_from(NAN_POLICIES), FLAGS)
-def test_ranks(cluster, drawn, method, nan_policy, flags):
-    with cluster.as_current(), dask.config.set(gangs.IN_GANG):
+def test_ranks(drawn, method, nan_policy, flags):
+    with threads.gangs_of_threads(3) as gang:
         (hosts, chunks, workers), (pct, descending, unknown) = drawn, flags
         options = {"method": method, "nan_policy": nan_policy, "pct": pct, "descending": descending}
         if nan_policy == "raise" and hosts[0].dtype.kind in "fmM" and (hosts[0] != hosts[0]).any():
             with pytest.raises(ValueError, match="contains nan"):
-                dask_gpusort.rank(gangs.placed(hosts[0], chunks[0], workers), **options).compute()
+                dask_gpusort.rank(gang.placed(hosts[0], chunks[0], workers), **options).compute()
             return
-        check(dask_gpusort.rank, hosts, chunks, workers, unknown and not da.array_expr_enabled(), **options)
+        gang.check(dask_gpusort.rank, hosts, chunks, workers, unknown and not da.array_expr_enabled(), **options)
 
 
 @COMPUTED
-def test_an_array_of_several_dimensions(client):
+def test_an_array_of_several_dimensions(gang):
     host = ours.make("f4", 600, "small").reshape(20, 30)
-    check(dask_gpusort.unique, [host], [((7, 13), (10, 20))], [0, 1, 2, 1], return_inverse=True, return_counts=True)
-    check(dask_gpusort.unique, [host], [((7, 13), (10, 20))], [], return_index=True)
+    gang.check(
+        dask_gpusort.unique, [host], [((7, 13), (10, 20))], [0, 1, 2, 1], return_inverse=True, return_counts=True
+    )
+    gang.check(dask_gpusort.unique, [host], [((7, 13), (10, 20))], [], return_index=True)
 
 
 @COMPUTED
@@ -116,31 +119,31 @@ def test_members_that_are_the_chunks_of_the_only_output(client):
 
 @COMPUTED
 @pytest.mark.parametrize("keys", ["distinct", "few", "skewed"])
-def test_distinct_keys_are_spread_evenly(client, keys):
+def test_distinct_keys_are_spread_evenly(gang, keys):
     rng = np.random.default_rng(0)
     host = {"distinct": rng.permutation(30_000), "few": rng.integers(0, 900, 30_000), "skewed": rng.zipf(1.1, 30_000)}
-    values = dask_gpusort.unique(gangs.placed(host[keys], ((6000,) * 5,), [0, 1, 2]))
+    values = dask_gpusort.unique(gang.placed(host[keys], ((6000,) * 5,), [0, 1, 2]))
     values.compute_chunk_sizes()
     assert max(values.chunks[0]) < 1.2 * values.size / 3
 
 
 @COMPUTED
 @pytest.mark.parametrize("dtype", ["f8", "c16", "M8[s]"])
-def test_all_nan_are_one_group_on_one_member(client, dtype):
+def test_all_nan_are_one_group_on_one_member(gang, dtype):
     host = ours.make(dtype, 300, "special")
     host[::2] = np.array("NaT" if dtype == "M8[s]" else np.nan, dtype)
-    got = check(dask_gpusort.unique, [host], [((50,) * 6,)], [0, 1, 2, 2, 1], return_counts=True)
+    got = gang.check(dask_gpusort.unique, [host], [((50,) * 6,)], [0, 1, 2, 2, 1], return_counts=True)
     assert np.isnat(got[0]).sum() == 1 if dtype == "M8[s]" else np.isnan(got[0]).sum() == 1
     all_nan = np.full_like(host, host[0])
-    check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], return_inverse=True, return_index=True)
-    check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], equal_nan=False)
+    gang.check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], return_inverse=True, return_index=True)
+    gang.check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], equal_nan=False)
 
 
 @COMPUTED
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
-def test_nan_that_are_sorted_apart_are_one_group(client, dtype):
+def test_nan_that_are_sorted_apart_are_one_group(gang, dtype):
     host = np.repeat(np.array([complex(1, np.nan), complex(np.nan, 1), complex(np.nan, np.nan)], dtype), 10)
-    values, counts = check(dask_gpusort.unique, [host], [((10,) * 3,)], [0, 1, 2], return_counts=True)
+    values, counts = gang.check(dask_gpusort.unique, [host], [((10,) * 3,)], [0, 1, 2], return_counts=True)
     assert (len(values), counts.tolist()) == (1, [30])
 
 

@@ -1,4 +1,4 @@
-"""Reads by gangs that gather what is read from: on worker processes, and what becomes of them if workers are lost."""
+"""Reads by gangs that gather what is read from, and what becomes of them if workers are lost."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.division import gang_of_gather
 
 gangs = pytest.importorskip("support.gangs")
+threads = pytest.importorskip("support.gangs_of_threads")
 gather = pytest.importorskip("dask_gpusort.graph.gang.gather")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
@@ -47,36 +48,36 @@ def positions(draw, size, dims):
 
 
 @given(st.data(), ours.arrays(ELEMENTS, st.integers(4, 60)), MODES, GATHERED, OTHERS)
-def test_take(cluster, data, array, mode, gathered, others):
-    with cluster.as_current(), dask.config.set(IN_GANG):
+def test_take(data, array, mode, gathered, others):
+    with threads.gangs_of_threads(3) as gang:
         at = data.draw(positions(len(array), None))
         if mode != "raise":
             at = at.astype("i8") * 3
         chunks = data.draw(in_chunks(array, least=4)), data.draw(in_chunks(at))
-        (got,) = check(dask_gpusort.take, [array, at], chunks, [gathered, others], mode=mode)
+        (got,) = gang.check(dask_gpusort.take, [array, at], chunks, [gathered, others], mode=mode)
         oracle.assert_same_bits(got, array.take(at, mode=mode))
 
 
 @settings(settings.get_profile("short"))
 @given(st.data(), st.integers(0, 2), MODES, GATHERED, OTHERS)
-def test_take_of_rows(cluster, data, axis, mode, gathered, others):
-    with cluster.as_current(), dask.config.set(IN_GANG):
+def test_take_of_rows(data, axis, mode, gathered, others):
+    with threads.gangs_of_threads(3) as gang:
         array = ours.make(data.draw(st.sampled_from(ours.FLOATS)), 8 * 9 * 10, "special").reshape(8, 9, 10)
         at = data.draw(positions(array.shape[axis], None))
         chunks = [(size,) for size in array.shape]
         chunks[axis] = (2, 0, 1, 3, array.shape[axis] - 6)
         given_chunks = [tuple(chunks), data.draw(in_chunks(at))]
-        (got,) = check(dask_gpusort.take, [array, at], given_chunks, [gathered, others], axis=axis, mode=mode)
+        (got,) = gang.check(dask_gpusort.take, [array, at], given_chunks, [gathered, others], axis=axis, mode=mode)
         oracle.assert_same_bits(got, array.take(at, axis, mode=mode))
 
 
 @settings(settings.get_profile("short"))
 @given(st.data(), ours.arrays(ELEMENTS, st.integers(4, 60)), GATHERED, OTHERS)
-def test_take_along_axis(cluster, data, array, gathered, others):
-    with cluster.as_current(), dask.config.set(IN_GANG):
+def test_take_along_axis(data, array, gathered, others):
+    with threads.gangs_of_threads(3) as gang:
         at = data.draw(positions(len(array), 1))
         chunks = data.draw(in_chunks(array, least=4)), data.draw(in_chunks(at))
-        check(dask_gpusort.take_along_axis, [array, at], chunks, [gathered, others], axis=0)
+        gang.check(dask_gpusort.take_along_axis, [array, at], chunks, [gathered, others], axis=0)
 
 
 def pairs(dtypes=SORTED):
@@ -84,7 +85,7 @@ def pairs(dtypes=SORTED):
     return st.tuples(*(ours.arrays(dtypes, st.integers(4, 60)) for _ in range(2)))
 
 
-def or_refused(function, hosts, chunks, holders, **options):
+def or_refused(gang, function, hosts, chunks, holders, **options):
     """As `check`, unless the arrays have no common dtype, or bytes are no text."""
     try:
         of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
@@ -92,38 +93,38 @@ def or_refused(function, hosts, chunks, holders, **options):
         with pytest.raises(type(error)):
             function(*map(ours.dask_array, hosts, chunks), **options).compute()
         return
-    check(function, hosts, chunks, holders, **options)
+    gang.check(function, hosts, chunks, holders, **options)
 
 
 @settings(settings.get_profile("short"))
 @given(st.data(), pairs(), st.sampled_from(["left", "right"]), GATHERED, OTHERS)
-def test_searchsorted(cluster, data, drawn, side, gathered, others):
-    with cluster.as_current(), dask.config.set(IN_GANG):
+def test_searchsorted(data, drawn, side, gathered, others):
+    with threads.gangs_of_threads(3) as gang:
         keys, needles = oracle.sort(drawn[0]), drawn[1]
         chunks = data.draw(in_chunks(keys, least=4)), data.draw(in_chunks(needles))
-        or_refused(dask_gpusort.searchsorted, [keys, needles], chunks, [gathered, others], side=side)
+        or_refused(gang, dask_gpusort.searchsorted, [keys, needles], chunks, [gathered, others], side=side)
 
 
 @settings(settings.get_profile("short"))
 @given(st.data(), pairs(), st.booleans(), st.sampled_from([None, "sort", "table"]), GATHERED, OTHERS)
-def test_isin(cluster, data, drawn, invert, kind, gathered, others):
+def test_isin(data, drawn, invert, kind, gathered, others):
     """Test elements are gathered, NaN among them, and are not sorted before."""
 
     def among(test, elements):
         return dask_gpusort.isin(elements, test, invert=invert, kind=kind if in_table else None)
 
     in_table = all(host.dtype.kind in "biu" for host in drawn) and max(host.dtype.itemsize for host in drawn) <= 2
-    with cluster.as_current(), dask.config.set(IN_GANG):
+    with threads.gangs_of_threads(3) as gang:
         chunks = data.draw(in_chunks(drawn[0], least=4)), data.draw(in_chunks(drawn[1]))
         lazy = among(*map(ours.dask_array, drawn, chunks))
         if "none: " in dask_gpusort.explain_isin(*map(ours.dask_array, drawn[::-1], chunks[::-1])).detail:
             assert (lazy.compute() == invert).all()
             return
-        or_refused(among, drawn, chunks, [gathered, others])
+        or_refused(gang, among, drawn, chunks, [gathered, others])
 
 
 @PLAIN
-def test_arrays_that_no_worker_holds_are_divided_among_all(client):
+def test_arrays_that_no_worker_holds_are_divided_among_all(gang):
     x, at = da.arange(600, chunks=100), da.from_array(np.arange(600)[::-1].copy().reshape(30, 20), chunks=(10, 7))
     (found,) = gangs.found_by_gangs(dask_gpusort.take(x, at))
     np.testing.assert_array_equal(found, np.arange(600)[::-1].reshape(30, 20))
@@ -168,7 +169,7 @@ ERRORS = {
 @pytest.mark.parametrize("function", ERRORS)
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_chunk_that_is_not_what_its_array_says(client, function, lie, which):
+def test_a_chunk_that_is_not_what_its_array_says(gang, function, lie, which):
     arrays = [LINE, LINE[::-1]]
     told, options = LIES[lie], {"dtype": LINE.dtype, "chunks": LINE.chunks, "meta": LINE._meta}
     arrays[which] = LINE.map_blocks(lambda block, block_id: told(block) if block_id == (1,) else block, **options)
@@ -177,7 +178,7 @@ def test_a_chunk_that_is_not_what_its_array_says(client, function, lie, which):
 
 @pytest.mark.parametrize("function", ["take", "take_along_axis"])
 @pytest.mark.parametrize("index", [60, -61])
-def test_an_index_out_of_range(client, function, index):
+def test_an_index_out_of_range(gang, function, index):
     assert_same_error(ERRORS[function], LINE, da.from_array(np.array([3, index, 4]), chunks=2))
     if function == "take":
         assert_same_error(lambda x, at: dask_gpusort.take(x, at, axis=1), LINE[None, :], da.full(3, index, chunks=2))

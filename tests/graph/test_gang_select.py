@@ -1,4 +1,4 @@
-"""Order statistics by gangs: on worker processes, and what becomes of them if a worker is lost or a source changes."""
+"""Order statistics by gangs, and what becomes of them if a worker is lost or a source changes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from dask_gpusort.table import Statistic
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
+threads = pytest.importorskip("support.gangs_of_threads")
 gang = pytest.importorskip("dask_gpusort.graph.gang.select")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
@@ -59,7 +60,7 @@ def inputs(draw):
 
 
 @given(inputs(), statistics_of(), st.booleans(), st.sampled_from([1, 1, 2, 4]), st.booleans())
-def test_the_result_is_that_of_numpy(cluster, drawn, of, keepdims, rounds, unknown):
+def test_the_result_is_that_of_numpy(drawn, of, keepdims, rounds, unknown):
     host, chunks, axes, workers = drawn
     statistic, function = of
     try:
@@ -68,8 +69,8 @@ def test_the_result_is_that_of_numpy(cluster, drawn, of, keepdims, rounds, unkno
     except TypeError:  # keys have no such statistic
         return
     unknown = unknown and not workers and host.ndim == len(axes) and not da.array_expr_enabled()
-    with cluster.as_current(), dask.config.set(gangs.IN_GANG), in_rounds(rounds):
-        x = gangs.placed(host, chunks, workers, unknown)
+    with threads.gangs_of_threads(3) as gang, in_rounds(rounds):
+        x = gang.placed(host, chunks, workers, unknown)
         (found,) = gangs.found_by_gangs(build_statistic(x, statistic, axes, keepdims, "samples"))
     assert (np.shape(found), found.dtype) == (np.shape(wanted), dtype)
     # NumPy gives all lanes the dtype of the first, which differs if that has only NaN to skip.
@@ -88,11 +89,11 @@ def test_members_and_one_task_more(client):
 
 
 @pytest.mark.parametrize("rounds", [2, 4])
-def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(client, rounds):
+def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(gang, rounds):
     host = ours.make("i8", 30_000, "zipf")
     host[::3] = np.random.default_rng(0).integers(-(2**40), 2**40, 10_000)
     with in_rounds(rounds):
-        x = gangs.placed(host, ((2000,) * 15,), [0, 1, 2])
+        x = gang.placed(host, ((2000,) * 15,), [0, 1, 2])
         assert f"rounds    {rounds}," in dask_gpusort.explain_quantile(x, Q, strategy="samples").detail
         (found,) = gangs.found_by_gangs(dask_gpusort.quantile(x, Q, strategy="samples"))
     np.testing.assert_array_equal(found, np.quantile(host, Q))
@@ -141,7 +142,7 @@ def test_a_worker_process_is_killed_between_exchanges(client, tmp_path, rank):
     np.testing.assert_array_equal(got, np.quantile(ARRAY, Q))
 
 
-def test_wrong_chunks_are_refused(client):
+def test_wrong_chunks_are_refused(gang):
     x = da.from_array(ARRAY, chunks=3000).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
     with pytest.raises(ValueError, match="chunk size says 3000"):
         dask_gpusort.median(x, strategy="samples").compute()

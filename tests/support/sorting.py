@@ -45,11 +45,11 @@ def own_functions(lazy):
     return {getattr(one, "__name__", type(one).__name__) for one in own}
 
 
-def computed_in_chunks(arrays):
+def computed_in_chunks(arrays, get=dask.get):
     """Compute arrays together as `dask.compute` does; gives a list of the blocks of each one too."""
     optimised = dask.optimize(*arrays)
     graph = {key: task for darr in optimised for key, task in dict(darr.__dask_graph__()).items()}
-    nested = dask.get(graph, [darr.__dask_keys__() for darr in optimised])
+    nested = get(graph, [darr.__dask_keys__() for darr in optimised])
     finish = [darr.__dask_postcompute__() for darr in optimised]
     whole = [function(blocks, *given) for (function, given), blocks in zip(finish, nested, strict=True)]
     return whole, [list(flatten(blocks, (list, tuple))) for blocks in nested]
