@@ -900,15 +900,33 @@ def test_several_dimensions(name, data, shape):
     check(data, FUNCTIONS[name], shape)
 
 
+SEVERAL_CHUNKS = st.tuples(st.integers(2, 120)) | SHAPES
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
-@given(data=st.data(), shape=st.tuples(st.integers(2, 120)) | SHAPES)
+@given(data=st.data(), shape=SEVERAL_CHUNKS)
 def test_in_a_gang(name, data, shape):
-    gangs = pytest.importorskip("support.gangs_of_threads")
+    cluster = pytest.importorskip("support.without_cluster")
     function = replace(FUNCTIONS[name], exchanges=st.just("gang"))
     assume(function.several or len(shape) == 1)
     workers = data.draw(st.integers(1, 5))
     holders = data.draw(st.just([]) | st.lists(st.integers(0, workers - 1), min_size=1, max_size=5))
-    within = functools.partial(gangs.gangs_of_threads, workers, holders=holders, broken=data.draw(st.integers(-1, 3)))
+    broken = data.draw(st.integers(-1, 3))
+    within = functools.partial(cluster.gangs_of_threads, workers, holders=holders, broken=broken)
+    check(data, function, shape, scheduler="threads", within=within)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@given(data=st.data(), shape=SEVERAL_CHUNKS)
+def test_kept_runs(name, data, shape):
+    cluster = pytest.importorskip("support.without_cluster")
+    function = replace(FUNCTIONS[name], exchanges=st.just("runs"))
+    assume(function.several or len(shape) == 1)
+    options = {
+        "memory": data.draw(st.sampled_from([0, 1 << 20])),
+        "capacity": data.draw(st.sampled_from([0, math.inf])),
+    }
+    within = functools.partial(cluster.runs_of_threads, data.draw(st.integers(1, 3)), **options)
     check(data, function, shape, scheduler="threads", within=within)
 
 

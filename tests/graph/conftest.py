@@ -37,6 +37,6 @@ def client(cluster: Any) -> Iterator[Any]:
 @pytest.fixture
 def gang() -> Iterator[Any]:
     """Gangs of three members without a cluster."""
-    threads = pytest.importorskip("support.gangs_of_threads")
+    threads = pytest.importorskip("support.without_cluster")
     with threads.gangs_of_threads(3) as made:
         yield made

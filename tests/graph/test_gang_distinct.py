@@ -27,7 +27,7 @@ from dask_gpusort.plan.sets import gang_of_distinct
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
-threads = pytest.importorskip("support.gangs_of_threads")
+threads = pytest.importorskip("support.without_cluster")
 distinct = pytest.importorskip("dask_gpusort.graph.gang.distinct")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")

@@ -17,7 +17,7 @@ from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.division import gang_of_gather
 
 gangs = pytest.importorskip("support.gangs")
-threads = pytest.importorskip("support.gangs_of_threads")
+threads = pytest.importorskip("support.without_cluster")
 gather = pytest.importorskip("dask_gpusort.graph.gang.gather")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 

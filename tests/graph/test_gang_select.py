@@ -22,7 +22,7 @@ from dask_gpusort.table import Statistic
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
-threads = pytest.importorskip("support.gangs_of_threads")
+threads = pytest.importorskip("support.without_cluster")
 gang = pytest.importorskip("dask_gpusort.graph.gang.select")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
