@@ -66,6 +66,19 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "explain: tasks of the input": ("len(made.keys() - given.keys())", "len(made)"),
         "explain: a step whose peak is unknown": ("fits if projected.whole or fits is False else None", "fits"),
     },
+    "api/test_functions.py::test_kept_runs": {
+        "bounds: the next sample of a chunk": (
+            "np.where(closes, right, np.roll(left, -1))",
+            "np.where(closes, right, right)",
+        ),
+    },
+    "api/test_functions.py::test_in_a_gang": {
+        "gang: a shard for each member": (
+            "copy=False) for group in range(len(plan.sources))]",
+            "copy=False) for group in reversed(range(len(plan.sources)))]",
+        ),
+        "gang: what a member keeps": ("(pieces, self.bounds.kept(self.rank))", "(pieces, self.bounds.kept(0))"),
+    },
     "graph/test_task_exchange.py": {
         "bounds: a bound too narrow in front": ("right[low - 1], 0)", "right[low - 1] + 1, 0)"),
         "bounds: a bound too narrow behind": ("following[high], right[high])", "right[high], right[high])"),
