@@ -321,13 +321,13 @@ def check(
     workers: Sequence[Any],
     unknown: bool = False,
     *,
-    place: Callable[..., Any] = placed,
+    made: Callable[..., Any] = placed,
     **options: Any,
 ) -> Any:
     """A gang gives the bits that other tasks give, for arrays on the same workers, or on some of their own each."""
     holders = workers if workers and isinstance(workers[0], list) else [workers] * len(hosts)
     wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
-    found = function(*(place(*one, unknown) for one in zip(hosts, chunks, holders, strict=True)), **options)
+    found = function(*(made(*one, unknown) for one in zip(hosts, chunks, holders, strict=True)), **options)
     got = found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
     for one, other in zip(got, wanted, strict=True):
         oracle.assert_same_bits(np.asarray(one), np.asarray(other))

@@ -135,7 +135,7 @@ class Gangs(Client):
     def __init__(self, workers: int, holders: Sequence[int] = (), broken: int = -1):
         super().__init__(workers, holders=holders)
         self.broken = broken
-        self.check = partial(on_clusters.check, place=self.placed)
+        self.check = partial(on_clusters.check, made=self.placed)
         self.exchanges = 0  # of all gangs
         self._lock = threading.Lock()
         self._meetings: dict[str, Meeting] = {}
