@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 import threading
 import types
@@ -17,6 +16,7 @@ from numpy.lib import NumpyVersion
 from support import oracle
 from support import strategies as ours
 from support.marks import grid
+from support.scripts import run_fresh
 
 import dask_gpusort
 
@@ -412,34 +412,33 @@ assert sys.meta_path == finders
 """
 
 
-def run(*lines):
-    begin = "import sys, dask, dask.array as da, numpy as np, dask_gpusort\nfinders = list(sys.meta_path)"
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join((begin, *lines))], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
+FINDERS = "finders = list(sys.meta_path)"
+forked = pytest.mark.usefixtures("workers_fork_from_a_server")
 
 
+@forked
 @pytest.mark.parametrize("order", [(IMPORT, "dask_gpusort.register()"), ("dask_gpusort.register()", IMPORT)])
 def test_copies_of_array_api_compat_in_any_order(order):
     pytest.importorskip("scipy._lib.array_api_compat.dask.array")
-    run(*order, CHECK, UNREGISTER)
+    run_fresh(FINDERS, *order, CHECK, UNREGISTER)
 
 
+@forked
 def test_a_copy_that_is_not_chosen_is_not_reached():
     """`array_api_compat` copies the functions of `dask.array` when it is imported."""
     pytest.importorskip("scipy._lib.array_api_compat.dask.array")
-    run('dask_gpusort.register("numpy")', IMPORT, "assert xp.median is not da.median", UNREGISTER)
+    run_fresh(FINDERS, 'dask_gpusort.register("numpy")', IMPORT, "assert xp.median is not da.median", UNREGISTER)
 
 
 ORDER = ("import xarray as xr", "dask_gpusort.register()")
 
 
+@forked
 @pytest.mark.parametrize(("order", "blocked"), grid([ORDER, ORDER[::-1]], [False, True]))
 def test_groups_of_xarray_in_any_order(order, blocked):
     """With flox, and where it cannot be imported."""
     pytest.importorskip("xarray")
-    run(
+    run_fresh(
         "sys.modules['flox'] = None" if blocked else "",
         *order,
         """
@@ -453,8 +452,12 @@ xr.testing.assert_identical(lazy.compute(scheduler="synchronous"), x.groupby("g"
     )
 
 
+@forked
 @pytest.mark.parametrize(("value", "replaced"), [("False", 0), ("True", 1), ("['numpy']", 1), ("['flox']", 0)])
 def test_setting_registers_at_import(value, replaced):
-    code = f"import dask; dask.config.set({{'gpusort.register': {value}}}); import dask_gpusort, dask.array as da"
-    run_alone = [sys.executable, "-c", f"{code}; assert da.median.__module__.startswith('dask_gpusort') == {replaced}"]
-    assert subprocess.run(run_alone, timeout=120).returncode == 0
+    run_fresh(
+        "for name in [name for name in sys.modules if name.startswith('dask_gpusort')]: del sys.modules[name]",
+        f"dask.config.set({{'gpusort.register': {value}}})",
+        "import dask_gpusort",
+        f"assert da.median.__module__.startswith('dask_gpusort') == {replaced}",
+    )

@@ -14,11 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.scripts import run_fresh
 from support.sorting import computed
 
 import dask_gpusort
@@ -30,6 +32,7 @@ if not hasattr(stats, "spearmanrho"):  # SciPy 1.17 has it first
     pytest.skip("SciPy is too old to take Dask arrays", allow_module_level=True)
 inside = pytest.mark.skipif(not INSIDE, reason="runs in a process that sets SCIPY_ARRAY_API")
 outside = pytest.mark.skipif(INSIDE, reason="runs in the first process")
+pytestmark = pytest.mark.usefixtures("workers_fork_from_a_server")
 
 #: How many samples a test takes.
 TESTS = {"spearmanrho": 2, "chatterjeexi": 2, "mannwhitneyu": 2, "ansari": 2, "fligner": 3, "mood": 2, "wilcoxon": 2}
@@ -37,14 +40,6 @@ TESTS |= {"kruskal": 3, "brunnermunzel": 2, "friedmanchisquare": 4, "iqr": 1, "m
 #: Arguments with which calls compute nothing.
 LAZY = {name: {} for name in TESTS if name not in ("mannwhitneyu", "ansari", "mood", "iqr")}
 LAZY |= {"brunnermunzel": {"distribution": "normal"}, "wilcoxon": {"method": "asymptotic"}}
-
-
-def run(*lines, **variables):
-    code = "\n".join(("import numpy as np, dask.array as da, dask_gpusort", *lines))
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.timeout(1200)
@@ -69,9 +64,9 @@ def fields(result):
 def check(result, wanted, rtol=1e-12):
     got, wanted = fields(result), fields(wanted)
     assert got.keys() == wanted.keys()
-    for name, value in got.items():
-        assert isinstance(value, da.Array)
-        in_memory = computed(value)
+    assert all(isinstance(value, da.Array) for value in got.values())
+    (together,) = dask.compute(got, scheduler="synchronous")
+    for (name, value), in_memory in zip(got.items(), together.values(), strict=True):
         assert value.dtype == in_memory.dtype == wanted[name].dtype
         assert value.shape == in_memory.shape == np.shape(wanted[name])
         np.testing.assert_allclose(in_memory, wanted[name], rtol=rtol, atol=rtol)
@@ -337,27 +332,26 @@ for function, count in calls.items():
 """
 
 
-@outside
+@inside
 @pytest.mark.parametrize("lines", [(BEFORE, 'dask_gpusort.register("scipy")'), ("dask_gpusort.register()", BEFORE)])
 def test_any_order_of_imports_and_all_is_restored(lines):
-    run(*lines, CHECK, SCIPY_ARRAY_API="1")
+    run_fresh(*lines, CHECK)
 
 
-@outside
+@inside
 def test_other_functions_of_scipy_refuse_dask_arrays():
     """Without what SciPy leaves out, they would give results of another axis."""
-    run(
+    run_fresh(
         "from scipy.stats import cramervonmises_2samp",
         "dask_gpusort.register()",
         "x = da.from_array(np.arange(24.0).reshape(8, 3), chunks=3)",
         "try: cramervonmises_2samp(x, x[::-1])",
         "except ValueError as error: assert 'chunk sizes are unknown' in str(error)",
         "else: raise AssertionError",
-        SCIPY_ARRAY_API="1",
     )
 
 
 @outside
 def test_without_its_variable_scipy_stays_as_it_is():
     check_names = "assert not [one for one in dask_gpusort.registered() if one.name.startswith('scipy.stats')]"
-    run("import scipy.stats", "dask_gpusort.register('scipy')", check_names, SCIPY_ARRAY_API="")
+    run_fresh("import scipy.stats", "dask_gpusort.register('scipy')", check_names)

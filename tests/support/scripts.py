@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,19 @@ def end_script(process: subprocess.Popen[str]) -> str:
     output, _ = process.communicate()
     assert code == 0, f"{'it hangs' if code is None else code}: {output}"
     return output
+
+
+#: What a fork of the server of `workers_fork_from_a_server` begins with: it has imported none of what is extended.
+FRESH = """
+import sys
+import dask, dask.array as da
+import numpy as np
+assert not {"dask_array", "flox", "scipy.stats", "scipy._lib.array_api_compat.dask"} & sys.modules.keys()
+import dask_gpusort
+"""
+
+
+def run_fresh(*lines: str) -> None:
+    """Run a script in a new fork, which must succeed; an error that it raises is raised here, with its traceback."""
+    with get_context("forkserver").Pool(1) as pool:
+        pool.apply_async(exec, ["\n".join((FRESH, *lines)), {"__name__": "__main__"}]).get(LONG)
