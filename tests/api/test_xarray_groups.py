@@ -386,8 +386,9 @@ def percentiles(array, window, per, method):
     windows = array.drop_vars(["run", "side"]).rolling(time=window, center=True).construct("window")
     whole = windows.assign_coords(doy=array.time.dt.dayofyear, year=array.time.dt.year)
     days = whole.set_index(time=["year", "doy"]).unstack("time").stack(values=("year", "window"))
-    found = days.quantile(np.asarray(per) / 100, "values", method=method).assign_coords(quantile=per)
-    found = found.rename(doy="dayofyear", quantile="percentiles").transpose(..., "dayofyear", "percentiles")
+    found = by_numpy(lambda x: x.quantile(np.asarray(per) / 100, "values", method=method), days)
+    found = found.assign_coords(quantile=per).rename(doy="dayofyear", quantile="percentiles")
+    found = found.transpose(..., "dayofyear", "percentiles")
     first, last = found.dayofyear.values[[0, -1]]
     if last == 366:
         found = found[..., :-1, :].interpolate_na("dayofyear")
