@@ -134,7 +134,7 @@ def _leaves_this_process(get: Any) -> bool:
     if isinstance(get, functools.partial):  # Dask's way to an executor
         return get.args[0].__module__ != "concurrent.futures.thread"
     # Frisky does not tell whether its workers share one memory.
-    return getattr(get, "__module__", "").startswith(("dask.multiprocessing", "frisky"))
+    return (getattr(get, "__module__", None) or "").startswith(("dask.multiprocessing", "frisky"))
 
 
 def _asynchronous_client() -> Any:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from types import FunctionType
 
 import dask
 import dask.array as da
@@ -273,6 +274,9 @@ def test_an_executor_shares_the_memory_of_its_threads(executor, joins):
         assert (dask_gpusort.explain(x).exchange == "gather") == joins
     with dask.config.set(scheduler=get_of_frisky):
         assert dask_gpusort.explain(x).exchange == "tasks"
+    of_no_module = FunctionType(get_of_frisky.__code__, {})
+    with dask.config.set(scheduler=of_no_module):
+        assert dask_gpusort.explain(x).exchange == "gather"
 
 
 @pytest.mark.parametrize(
