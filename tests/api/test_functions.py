@@ -816,15 +816,7 @@ def refuse(*_: Any) -> None:
     raise AssertionError("chunks were computed while a graph was built")
 
 
-def get_of_pickles(graph: Any, keys: Any) -> Any:
-    """Compute tasks as another process has them."""
-    pickles = pytest.importorskip("distributed.protocol.pickle")
-    return dask.threaded.get(pickles.loads(pickles.dumps(graph)), keys)
-
-
-GETS = {"sync": dask.get, "threads": dask.threaded.get, "pickles": get_of_pickles}
-#: Schedulers of Dask in place of others.
-PLAIN = {"pickles": "threads"}
+GETS = {"sync": dask.get, "threads": dask.threaded.get}
 
 
 def check(
@@ -880,7 +872,7 @@ def check(
             if scheduler and not da.array_expr_enabled():
                 got, blocks = computed_in_chunks(found, GETS[scheduler])
             else:
-                got, blocks = dask.compute(*found, scheduler=PLAIN.get(scheduler, scheduler)), [None] * len(found)
+                got, blocks = dask.compute(*found, scheduler=scheduler), [None] * len(found)
             for array, copy in zip(case.arrays, before, strict=True):
                 oracle.assert_same_bits(array, copy)
             for darr, mine, own, wanted in zip(found, got, blocks, case.wanted, strict=True):
@@ -938,7 +930,7 @@ def test_kept_runs(name, data, shape):
         "capacity": data.draw(st.sampled_from([0, math.inf])),
     }
     within = functools.partial(cluster.runs_of_threads, data.draw(st.integers(1, 3)), **options)
-    check(data, function, shape, scheduler="pickles", within=within)
+    check(data, function, shape, scheduler="threads", within=within)
 
 
 #: Few examples, because a graph takes some tenths of a second on a cluster.
