@@ -835,10 +835,7 @@ def check(
         warnings.simplefilter("ignore")
         case = function.draw(data.draw, shape)
         # The pickles of NumPy lose the byte order of dates, and clusters get arrays in such pickles.
-        assume(
-            scheduler in ("sync", "threads")
-            or all(array.dtype.isnative for array in case.arrays if array.dtype.kind in "mM")
-        )
+        assume(scheduler or all(array.dtype.isnative for array in case.arrays if array.dtype.kind in "mM"))
         before = [array.copy() for array in case.arrays]
         # With query planning, Dask computes no chunks of unknown sizes.
         may_be_unknown = function.unknown and len(shape) == 1 and not da.array_expr_enabled()
