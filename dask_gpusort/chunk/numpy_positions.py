@@ -45,7 +45,8 @@ def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise")
     if block.size == 0:
         return take_nothing(block, indices, axis, mode)
     positions = indices.astype(np.intp, copy=False).reshape(-1)
-    if block.flags.c_contiguous or mode != "raise":
+    # Before 2.3, NumPy's `block[index]` reads the wrong elements of strided StringDType.
+    if block.flags.c_contiguous or mode != "raise" or block.dtype.kind == "T":
         found: np.ndarray = block.take(positions, axis, mode=mode)  # type: ignore[call-overload]
     else:
         index: tuple[Any, ...] = (*(slice(None),) * axis, positions)

@@ -308,3 +308,13 @@ def test_joining_keeps_the_dtype(dtype):
     array = ours.make(dtype, 20)
     oracle.assert_same_bits(numpy_ops.concatenate([array[:5], array[5:]]), array)
     oracle.assert_same_bits(Run.concat([Run(array[:5], (array[:5],)), Run(array[5:], (array[5:],))]).values[0], array)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "U40", np.dtypes.StringDType()], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_take_of_a_part_of_an_array(dtype, axis):
+    array = np.array([f"{one:030}" for one in range(24)]).reshape(4, 3, 2).astype(dtype)
+    for part in (np.s_[:, :1, :1], np.s_[:1, :, :1], np.s_[:1, :1], np.s_[:, 1:], np.s_[::2, :, ::-1]):
+        indices = np.array([0, 0]) if array[part].shape[axis] == 1 else np.array([1, 0, 1])
+        wanted = array.astype(object)[part].take(indices, axis)
+        assert numpy_ops.take(array[part], indices, axis).tolist() == wanted.tolist()

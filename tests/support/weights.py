@@ -35,11 +35,11 @@ def quantiles_of_weights(name: str, array: np.ndarray, q: Any, axis: Any, weight
         kept = [size for dim, size in enumerate(array.shape) if dim not in axes]
         whole = np.broadcast_to(weights, [*kept, *weights.shape])
         weights = np.moveaxis(whole, range(-len(axes), 0), axes)
+    assume(TAKES_Q_AS_GIVEN or not isinstance(axis, tuple))  # before 2.4 NumPy mixes up several axes of weights
     if "nan" in name:
         present = array == array
         totals = np.where(present, weights, 0).sum(axis)
         assume(((totals > 0) | ~present.any(axis)).all())  # else NumPy refuses the weights
-        assume(TAKES_Q_AS_GIVEN or isinstance(axis, int))  # before 2.4 NumPy mixes up several axes of weights
     if "percent" in name and not TAKES_Q_AS_GIVEN:
         name, q = name.replace("percentile", "quantile"), np.asarray(np.true_divide(q, 100))
     return np.asarray(getattr(np, name)(array, q, axis, weights=weights, **options))
