@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from itertools import product
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from support.marks import for_each
 
 import dask_gpusort
 import dask_gpusort.xarray
@@ -70,9 +72,7 @@ def held(a):
     return a.persist(scheduler="synchronous")
 
 
-@pytest.mark.parametrize("make", [lambda a: a, held], ids=["tasks", "held"])
-@pytest.mark.parametrize("chunks", [23, 5])
-@pytest.mark.parametrize("name", CALLS)
+@for_each(product(CALLS, [23, 5], [lambda a: a, held]))
 def test_arrays_of_the_package_are_given_back_lazily(name, chunks, make):
     function, oracle = CALLS[name]
     array = make(dx.from_array(VALUES, chunks=chunks))

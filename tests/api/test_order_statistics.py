@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
+from support.marks import for_each
 from support.sorting import computed
 
 import dask_gpusort
@@ -158,9 +159,7 @@ OBJECT_Q = [
 ]
 
 
-@pytest.mark.parametrize("method", ["linear", "lower", "hazen", "midpoint", "inverted_cdf"])
-@pytest.mark.parametrize("q", OBJECT_Q, ids=str)
-@pytest.mark.parametrize("keys", OBJECT_KEYS)
+@for_each(product(OBJECT_KEYS, OBJECT_Q, ["linear", "lower", "hazen", "midpoint", "inverted_cdf"]))
 def test_quantiles_of_objects_are_those_of_numpy(keys, q, method):
     array = OBJECT_KEYS[keys]
     for name in ("quantile", "nanquantile"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
+from support.marks import for_each
 from support.ranks import ranks_of_lanes
 from support.sorting import computed, groups
 
@@ -34,9 +37,7 @@ def test_lanes_that_no_chunk_holds(method, axis, descending, monkeypatch):
     assert check(x, array, axis, method, "omit", True, descending).chunks == x.chunks
 
 
-@pytest.mark.parametrize("dtype", ["i1", "u8", "?", "f2", ">f8", "c16", "M8[D]", "S3", "U2", "T", "O", "f4,i2"])
-@pytest.mark.parametrize("chunks", [40, 7])
-@pytest.mark.parametrize("method", METHODS)
+@for_each(product(["i1", "u8", "?", "f2", ">f8", "c16", "M8[D]", "S3", "U2", "T", "O", "f4,i2"], [40, 7], METHODS))
 def test_descending_ranks_are_those_of_negated_ranks(dtype, chunks, method):
     """The greatest element has rank 1, also of dtypes without negation."""
     keys = ours.make(np.dtypes.StringDType() if dtype == "T" else dtype, 40, "small" if dtype == "O" else "few")

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import product
 from typing import Any, NamedTuple
 
 import dask
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 from numpy.lib import NumpyVersion
 from support import strategies as ours
+from support.marks import for_each
 from support.sorting import computed
 
 import dask_gpusort
@@ -463,39 +465,32 @@ def refused(name: str, given: dict[str, Any], error: Any, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def calls() -> Iterator[Any]:
+def calls() -> Iterator[tuple[str, str, int]]:
     for parameter, rows in WRONG.items():
-        for name, own in PARAMETERS.items():
-            for number, row in enumerate(rows):
-                if parameter in own and row.only(name):
-                    yield pytest.param(name, parameter, row, id=f"{name}-{parameter}-{number}")
+        for name in having(parameter):
+            yield from ((name, parameter, number) for number, row in enumerate(rows) if row.only(name))
 
 
 def test_every_parameter_has_rows() -> None:
     known = ARRAYS | FLAGS | set(WRONG)
     assert {parameter for own in PARAMETERS.values() for parameter in own} <= known
-    tested = {case.values[:2] for case in calls()}
-    left = {
-        (name, parameter)
-        for name, own in PARAMETERS.items()
-        for parameter in own
-        if parameter in WRONG and (name, parameter) not in tested
-    }
-    assert not left
+    wanted = {(name, parameter) for name, own in PARAMETERS.items() for parameter in own if parameter in WRONG}
+    assert {case[:2] for case in calls()} == wanted
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each(FUNCTIONS)
 def test_the_arguments_of_the_table_are_valid(name: str) -> None:
     call(name, arguments_of(name))
 
 
-@pytest.mark.parametrize(("name", "parameter", "row"), list(calls()))
-def test_wrong_arguments(name: str, parameter: str, row: Wrong) -> None:
+@for_each(calls())
+def test_wrong_arguments(name: str, parameter: str, number: int) -> None:
+    row = WRONG[parameter][number]
     more = {"axis": 0, **INVERTED} if parameter == "weights" else {}
     refused(name, {**arguments_of(name), **more, parameter: row.value}, row.error, row.message)
 
 
-@pytest.mark.parametrize(("names", "given", "error", "message"), TOGETHER)
+@for_each(TOGETHER)
 def test_arguments_that_are_wrong_together(names: Any, given: dict[str, Any], error: Any, message: str) -> None:
     assert names
     for name in names:
@@ -503,7 +498,7 @@ def test_arguments_that_are_wrong_together(names: Any, given: dict[str, Any], er
         refused(name, {**arguments_of(name, given.get("array", ROWS)), **others}, error, message)
 
 
-@pytest.mark.parametrize(("names", "arguments", "options"), REFUSED)
+@for_each(REFUSED)
 def test_what_numpy_refuses(names: str, arguments: Any, options: dict[str, Any]) -> None:
     for name in names.split():
         *given, last = (*arguments[:2], 1, *arguments[2:]) if name == "put_along_axis" else arguments
@@ -518,7 +513,7 @@ def test_what_numpy_refuses(names: str, arguments: Any, options: dict[str, Any])
         assert "partition" not in name or words in str(found.value)
 
 
-def no_arrays() -> Iterator[Any]:
+def no_arrays() -> Iterator[tuple[str, str, str]]:
     for name, own in PARAMETERS.items():
         for parameter in (one for one in own if one in ARRAYS):
             element = parameter in ("element", "test_elements", "v") or (name, parameter) == (
@@ -529,10 +524,10 @@ def no_arrays() -> Iterator[Any]:
             # Dask raises its own error where a tuple of keys that is not all of arrays is asked for its first one.
             valid += ("delayed",) if (name, parameter) == ("sort_by_key", "keys") else ()
             valid += BY_VALUES if parameter != own[0] else ()
-            yield from (pytest.param(name, parameter, kind) for kind in NO_ARRAYS if kind not in valid)
+            yield from ((name, parameter, kind) for kind in NO_ARRAYS if kind not in valid)
 
 
-@pytest.mark.parametrize(("name", "parameter", "kind"), list(no_arrays()))
+@for_each(no_arrays())
 def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
     wrong, message = NO_ARRAYS[kind]
     wrong = wrong if kind == "None" or wrong is not None else labelled()[kind]
@@ -546,8 +541,7 @@ def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
     refused(name, {**given, parameter: (wrong, *others) if several else wrong}, TypeError, f"^{named} {message}")
 
 
-@pytest.mark.parametrize("kind", ["DataArray", "Dataset"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each(product(FUNCTIONS, ["DataArray", "Dataset"]))
 def test_the_method_of_the_accessor_that_keeps_labels_is_named(name: str, kind: str) -> None:
     one, first = labelled()[kind], PARAMETERS[name][0]
     accessor = pytest.importorskip("dask_gpusort.xarray").__dict__[f"{kind}Accessor"]
@@ -568,11 +562,7 @@ OTHER_ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("kind", BY_VALUES)
-@pytest.mark.parametrize(
-    ("name", "parameter"),
-    [(name, each) for name, own in PARAMETERS.items() for each in own[1:] if each in OTHER_ARRAYS],
-)
+@for_each((name, each, kind) for each in OTHER_ARRAYS for name in having(each) for kind in BY_VALUES)
 def test_labels_in_memory_are_left_out(name: str, parameter: str, kind: str) -> None:
     seed, axis = {"seed": 0}, {"axis": 0}
     others = {"groups": {"by": OTHER_ARRAYS["by"], **axis}, "by": axis, "weights": INVERTED, "companions": seed}
@@ -590,7 +580,7 @@ def test_labels_in_memory_are_left_out(name: str, parameter: str, kind: str) -> 
     assert built(wrapped[kind](array)) == built(array)
 
 
-@pytest.mark.parametrize("kind", ["DataArray of chunks", "series of dask", "Dataset", "frame", "bag"])
+@for_each(["DataArray of chunks", "series of dask", "Dataset", "frame", "bag"])
 def test_the_companions_of_topk_are_named(kind: str) -> None:
     message = f"^values {NO_ARRAYS[kind][1]}".replace("ITSELF", "values")
     wrong = labelled()[kind] if kind in labelled() else NO_ARRAYS[kind][0]
@@ -608,7 +598,7 @@ def positional(function: Any) -> list[str]:
     return [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if hasattr(np, name)])
+@for_each(name for name in FUNCTIONS if hasattr(np, name))
 def test_positional_arguments_are_those_of_numpy(name: str) -> None:
     if name == "lexsort" and NumpyVersion(np.__version__) < "2.4.0":
         pytest.skip("before, its signature is not told")
@@ -619,8 +609,7 @@ def test_positional_arguments_are_those_of_numpy(name: str) -> None:
 DTYPES = ["?", "M8[s]", "m8[s]", "S3", "U3", "V3", "c8", "g", "O", [("a", "i4"), ("b", "f4")], np.dtypes.StringDType()]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each(product(FUNCTIONS, DTYPES))
 def test_dtypes_without_the_arithmetic(name: str, dtype: Any) -> None:
     x = da.from_array(np.zeros(6, dtype), chunks=2, name=False)
     try:
@@ -636,8 +625,7 @@ def test_dtypes_without_the_arithmetic(name: str, dtype: Any) -> None:
 OF_ANY_SIZES = ("topk", "argtopk", "is_sorted")
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("name", having("axis"))
+@for_each(product(having("axis"), [None, 0, 1]))
 def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> None:
     if axis is None and not flattens(name):
         return
@@ -653,7 +641,7 @@ def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> Non
 OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", "shuffle", *having("indices"))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each(FUNCTIONS)
 def test_unknown_sizes_in_one_dimension(name: str) -> None:
     given = arguments_of(name, UNKNOWN)
     if name in OF_KNOWN_LENGTH:
@@ -662,8 +650,7 @@ def test_unknown_sizes_in_one_dimension(name: str) -> None:
         call(name, given)
 
 
-@pytest.mark.parametrize("axis", [-2, -1, 0, 1])
-@pytest.mark.parametrize("name", having("axis"))
+@for_each(product(having("axis"), [-2, -1, 0, 1]))
 def test_arrays_without_dimensions(name: str, axis: int) -> None:
     """Positions are found, and elements taken, along the axes -1 and 0, as by NumPy; nothing else."""
     given = {**arguments_of(name, da.from_array(np.array(1.0))), "axis": axis}
@@ -682,8 +669,7 @@ def test_arrays_without_dimensions(name: str, axis: int) -> None:
         refused(name, given, np.exceptions.AxisError, f"out of bounds.*{remedy}")
 
 
-@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
-@pytest.mark.parametrize("method", ["linear", "lower", "inverted_cdf"])
+@for_each(product(["linear", "lower", "inverted_cdf"], [None, 0, (0, 1)]))
 def test_quantiles_of_nothing(method: str, axis: Any) -> None:
     empty = da.zeros((0, 3), chunks=2)
     for function in (dask_gpusort.quantile, dask_gpusort.percentile):
@@ -692,7 +678,7 @@ def test_quantiles_of_nothing(method: str, axis: Any) -> None:
     assert dask_gpusort.quantile(empty, 0.5, axis=1).shape == (0,)
 
 
-@pytest.mark.parametrize("setting", [{"exchange": "pigeon"}, *({"groups": wrong} for wrong in (0, -1, "many", 2.5))])
+@for_each([{"exchange": "pigeon"}, *({"groups": wrong} for wrong in (0, -1, "many", 2.5))])
 def test_wrong_settings(setting: dict[str, Any]) -> None:
     ((name, wrong),) = setting.items()
     with dask.config.set({f"gpusort.{name}": wrong}):
@@ -703,7 +689,7 @@ def test_an_axis_may_be_any_integer_type() -> None:
     assert dask_gpusort.sort(ROWS, np.int8(0)).name == dask_gpusort.sort(ROWS, 0).name
 
 
-@pytest.mark.parametrize("wrong", [0.5, np.zeros(1), [0]])
+@for_each([0.5, np.zeros(1), [0]])
 def test_an_axis_of_an_array_without_dimensions_is_an_integer(wrong: Any) -> None:
     x = da.from_array(np.array(1.0))
     for name in ("sort", "argsort", "topk"):
@@ -716,8 +702,7 @@ def test_a_function_of_a_key_that_fails_is_told_why_it_was_called() -> None:
     assert found.value.__notes__ == ["key was called with an empty chunk, to find the dtype of its result."]
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
+@for_each(
     [
         *(((wrong,), TypeError, "n must be an integer, not") for wrong in (2.5, "3", None)),
         ((-1,), ValueError, "n must be at least 0"),

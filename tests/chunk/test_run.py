@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
 from dask.sizeof import sizeof
+from support.marks import for_each
 
 from dask_gpusort.chunk.run import Run, byte_view, is_fixed_width
 
@@ -144,9 +146,7 @@ def test_size_includes_data_outside_the_array(dtype):
     assert 0.9 * 500_000 < sizeof(run) < 1.3 * 500_000
 
 
-@pytest.mark.parametrize("n", [0, 1, 100])
-@pytest.mark.parametrize("protocol", [2, 5])
-@pytest.mark.parametrize("dtype", FIXED_WIDTH + ELSEWHERE, ids=str)
+@for_each(product(FIXED_WIDTH + ELSEWHERE, [2, 5], [0, 1, 100]))
 def test_pickle_round_trip(dtype, protocol, n):
     run = Run(array_of(dtype, n), (np.arange(2 * n).reshape(n, 2)[:, :1], np.zeros((n, 0))))
     again = pickle.loads(pickle.dumps(run, protocol=protocol))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
-import pytest
+from support.marks import for_each
 from support.peaks import peak_of
 
 from dask_gpusort.chunk.distinct import Columns, find_distinct
@@ -44,9 +45,7 @@ def test_bytes_of_distinct_keys():
     assert math.isnan(make_distinct_plan([10, math.nan], 4, ALL, False).projected_bytes)
 
 
-@pytest.mark.parametrize("values", [1, 10, 30_000, 1 << 40])
-@pytest.mark.parametrize("dtype", ["i2", "i4", "i8", "f8"])
-@pytest.mark.parametrize("columns", [Columns(), Columns(counts=True), ALL])
+@for_each(product(["i2", "i4", "i8", "f8"], [1, 10, 30_000, 1 << 40], [Columns(), Columns(counts=True), ALL]))
 def test_projected_bytes_bound_a_step(dtype, values, columns):
     keys = np.random.default_rng(0).integers(0, min(values, np.iinfo("i2").max), 100_000)
     keys = (keys * (values // np.iinfo("i2").max + 1)).astype(dtype)

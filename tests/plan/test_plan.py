@@ -6,6 +6,7 @@ import dataclasses
 import math
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import product
 from types import FunctionType
 
 import dask
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import strategies as ours
+from support.marks import for_each
 
 import dask_gpusort
 from dask_gpusort.graph.exchanges import choose_exchange
@@ -23,6 +25,7 @@ from dask_gpusort.plan import InputChunks, Workers, counting, describe, is_small
 from dask_gpusort.plan.division import lay_out_groups
 
 MIB = 1 << 20
+CHUNKS, SIZES = (1, 10, 1024, 10_000, 100_000), (100, 50_000, 1_000_000)
 
 
 def plan(sizes, chunks=None, dtype="i8", companion_bytes=0, **options):
@@ -80,10 +83,7 @@ def test_groups_of_unknown_sizes():
     assert all(parts == 1 for _, _, _, parts in groups)
 
 
-@pytest.mark.parametrize("chunks", [1, 10, 1024, 10_000, 100_000])
-@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f8", "S20"])
-@pytest.mark.parametrize("exchange", ["gather", "tasks", "runs"])
-@pytest.mark.parametrize("size", [100, 50_000, 1_000_000])
+@for_each(product(CHUNKS, ["u1", "i2", "i4", "f8", "S20"], ["gather", "tasks", "runs"], SIZES))
 def test_input_of_one_task_is_bounded(chunks, dtype, exchange, size):
     made = plan((size,) * chunks, dtype=dtype, exchange=exchange, workers=Workers(200, 4 << 30))
     # Each group needs two entries for each of 32 parts and each level of the tree.

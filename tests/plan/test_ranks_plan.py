@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
+from support.marks import for_each
 from support.peaks import peak_of
 
 from dask_gpusort.chunk.distinct import Columns
@@ -53,10 +55,7 @@ def test_chunks_of_whole_lanes():
     assert make_rank_plan(long, False, False).chunk_bytes == 64 * MIB
 
 
-@pytest.mark.parametrize("shape", [(100_000,), (1000, 100)])
-@pytest.mark.parametrize("values", [1, 10, 30_000])
-@pytest.mark.parametrize("dtype", ["i2", "f4", "i8", "f8"])
-@pytest.mark.parametrize("method", METHODS)
+@for_each(product(["i2", "f4", "i8", "f8"], [1, 10, 30_000], [(100_000,), (1000, 100)], METHODS))
 def test_projected_bytes_bound_a_step(dtype, values, shape, method):
     keys = np.random.default_rng(0).integers(0, values, shape).astype(dtype)
     lanes = Lanes(keys.size // shape[-1], shape[-1], 1, 1, 1, keys.dtype.itemsize, 128 * MIB, True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 
-import pytest
+from support.marks import for_each
 
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.select import (
@@ -35,9 +36,7 @@ def test_long_lanes_are_searched_and_many_short_ones_made_whole():
     assert choose_strategy(replace(LONG, count=math.nan, keys=math.nan)) == "samples"
 
 
-@pytest.mark.parametrize("keys", [10, 10**6, 10**9, 10**12, math.nan])
-@pytest.mark.parametrize("quantiles", [1, 5, 1000])
-@pytest.mark.parametrize("memory", [None, 64 * MIB, 10**11])
+@for_each(product([10, 10**6, 10**9, 10**12, math.nan], [1, 5, 1000], [None, 64 * MIB, 10**11]))
 def test_samples_and_fetched_keys_are_bounded(keys, quantiles, memory):
     plan = make_select_plan(replace(LONG, keys=keys), quantiles, Workers(2, memory), True, "samples")
     limit = min(FETCHED_BYTES, (memory or math.inf) / 16) / 8

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.marks import for_each
 
 import dask_gpusort
 
@@ -49,13 +50,13 @@ def test_the_reference_has_every_public_name_once() -> None:
     assert sorted(filter(None, listed)) == sorted(name for name, _ in public_names())
 
 
-@pytest.mark.parametrize("function", [pytest.param(function, id=name) for name, function in public_names()])
-def test_a_public_name_has_examples(function: Callable[..., Any]) -> None:
+@for_each(public_names())
+def test_a_public_name_has_examples(name: str, function: Callable[..., Any]) -> None:
     assert function.__module__.removeprefix("dask_gpusort.") in MODULES
     assert "\nExamples\n--------\n>>> " in inspect.getdoc(function)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@for_each(MODULES)
 def test_examples_run(name: str) -> None:
     found = doctest.testmod(import_module(f"dask_gpusort.{name}"))
     assert found.attempted

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from support.marks import for_each
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = "\n## Glossary\n"
@@ -152,7 +152,7 @@ def wrong_words(path: Path) -> list[str]:
     return replacements([word for word in refused if word.pattern(inflected=True).search(text)])
 
 
-@pytest.mark.parametrize("path", CODE, ids=str)
+@for_each(CODE)
 def test_names_use_the_terms_of_the_glossary(path: Path) -> None:
     assert wrong_names(path, names_in(path)) == []
 
@@ -163,7 +163,7 @@ def test_names_of_files_use_the_terms_of_the_glossary() -> None:
     assert {path: names for path, names in found.items() if names} == {}
 
 
-@pytest.mark.parametrize("path", [*CODE, *DOCUMENTS], ids=str)
+@for_each([*CODE, *DOCUMENTS])
 def test_text_uses_the_terms_of_the_glossary(path: Path) -> None:
     assert wrong_words(path) == []
 
@@ -180,17 +180,9 @@ def test_folders_in_the_glossary_exist() -> None:
     assert all((ROOT / folder).is_dir() for refused in REFUSED for folder in refused.folders)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("kTileKeys", "k tile keys"),
-        ("NVRTCError", "nvrtc error"),
-        ("merge_in_place", "merge"),
-        ("_LIMIT", "limit"),
-    ],
-)
-def test_names_are_split_into_words(name: str, words: str) -> None:
-    assert words_of_name(name) == words
+def test_names_are_split_into_words() -> None:
+    names = ("kTileKeys", "NVRTCError", "merge_in_place", "_LIMIT")
+    assert [words_of_name(name) for name in names] == ["k tile keys", "nvrtc error", "merge", "limit"]
 
 
 def test_inflected_forms_of_a_refused_word_are_found() -> None:

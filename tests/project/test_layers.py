@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from support.marks import for_each
 
 import dask_gpusort
 from dask_gpusort.graph import _dask
@@ -95,7 +96,7 @@ def theirs(path):
     return {name.partition(".")[0] for name in imports_of(path)} - {"dask_gpusort"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@for_each(FILES)
 def test_imports_follow_the_order_of_folders(path):
     folder = folder_of(path)
     if folder in LEAVES:
@@ -121,7 +122,7 @@ def kernel_folders_used(path):
     return used & set(KERNEL_FOLDERS)
 
 
-@pytest.mark.parametrize("path", KERNEL_FILES, ids=str)
+@for_each(KERNEL_FILES)
 def test_kernel_imports_and_includes_follow_the_order_of_folders(path):
     inner = KERNEL_FOLDERS[KERNEL_FOLDERS.index(kernel_folder(path)) :]
     assert kernel_folders_used(path) <= set(inner)
@@ -157,15 +158,13 @@ def test_the_package_data_contain_every_cuda_file():
     assert {ROOT / path for path in KERNEL_FILES if path.suffix != ".py"} <= carried
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if folder_of(path) in {"chunk", "kernels", "order", *LEAVES}], ids=str
-)
+@for_each(path for path in FILES if folder_of(path) in {"chunk", "kernels", "order", *LEAVES})
 def test_inner_folders_do_not_import_dask(path):
     known = {"dask"} if folder_of(path) == "config" else set()
     assert theirs(path) & {"dask", "distributed"} <= known
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@for_each(FILES)
 def test_only_the_gang_the_runs_and_the_plugins_import_distributed(path):
     outside = {"gang", "runs"}.isdisjoint(path.parts)
     if outside and not path.name.startswith(("scheduler_plugins", "_distributed")):
@@ -177,7 +176,7 @@ WITH_PRIVATE_NAMES = {"graph/_dask.py"}
 TAKEN_OF_DASK = {name for name in imports_of(Path("graph/_dask.py")) if re.fullmatch(r"dask(\.\w+)+", name)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@for_each(FILES)
 def test_private_names_of_dask_and_distributed_stand_in_few_modules(path):
     found = {name for name in imports_of(path) if name.partition(".")[0] in {"dask", "distributed"}}
     private = {name for name in found if any(part.startswith("_") for part in name.split("."))}
@@ -216,14 +215,14 @@ def test_tasks_that_do_something_else_are_told(monkeypatch, name, change):
         _dask.check_tasks()
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@for_each(FILES)
 def test_what_distributed_does_not_promise_is_imported_in_one_place(path):
     if not path.name.startswith("_distributed"):
         names = {name for name in imports_of(path) if re.match(r"distributed\.[a-z]", name)}
         assert names <= {"distributed.get_worker"}, "import it in graph/_distributed.py"
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@for_each(FILES)
 def test_only_the_cupy_files_import_cupy(path):
     if folder_of(path) != "kernels" and not path.name.startswith("cupy"):
         assert "cupy" not in theirs(path)
@@ -283,7 +282,7 @@ OF_DISTRIBUTED = {"state", "worker", "get_worker()", "scheduler", "self.schedule
 PLUGINS = [path for path in FILES if {"gang", "runs"} & {*path.parts} or path.name == "placement.py"]
 
 
-@pytest.mark.parametrize("path", PLUGINS, ids=str)
+@for_each(PLUGINS)
 def test_what_plugins_use_of_distributed_is_looked_for_first(path):
     ours = pytest.importorskip("dask_gpusort.graph._distributed", exc_type=ImportError)
     wanted = {name for _, name, _ in ours._METHODS}.union(*(names for _, names in ours._ATTRIBUTES))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from support.marks import for_each
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -79,18 +79,17 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT if path.parent == ROOT else DOCS))
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@for_each(PAGES)
 def test_words_are_those_of_users(path: Path) -> None:
     assert list(found_words(text_of(path.read_text()), name_of(path))) == []
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@for_each(PAGES)
 def test_sentences_are_short(path: Path) -> None:
     assert long_sentences(text_of(path.read_text())) == []
 
 
-@pytest.mark.parametrize(
-    ("page", "found"),
+@for_each(
     [
         ("All lanes are\nsorted.", ["'lanes'"]),
         ("A sorted\nrun: a Key.", ["'Key'", "'sorted run'"]),

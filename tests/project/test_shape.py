@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import mutants
-import pytest
+from support.marks import for_each
 
 import dask_gpusort
 
@@ -67,14 +67,14 @@ def cuda_functions(path):
             yield found[1], text[found.start() : last].count("\n") + 1, parameters
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(PYTHON)
 def test_python_functions_are_short(path):
     parameters = 99 if path.parent.name == "api" else PYTHON_PARAMETERS  # public signatures are NumPy's
     large = [found for found in python_functions(path) if found[1] > PYTHON_LINES or found[2] > parameters]
     assert not large, "split these functions, or pass one object for several parameters (name, lines, parameters)"
 
 
-@pytest.mark.parametrize("path", CUDA, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(CUDA)
 def test_device_functions_are_short(path):
     large = [found for found in cuda_functions(path) if found[1] > CUDA_LINES or found[2] > DEVICE_PARAMETERS]
     assert not large, "split these functions, or make parameters members of an agent (name, lines, parameters)"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from support.marks import for_each
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dask_gpusort"
@@ -115,14 +115,11 @@ def test_a_message_that_the_page_lacks_is_found() -> None:
     assert not is_quoted("chunks of … are not sorted on Mondays")
 
 
-@pytest.mark.parametrize("message", ["kth is out of bounds", "the chunk has no keys", "a sort, used twice, is gone"])
+@for_each(["kth is out of bounds", "the chunk has no keys", "a sort, used twice, is gone"])
 def test_a_message_without_a_remedy_is_found(message: str) -> None:
     assert not REMEDY.search(message)
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [pytest.param(*found, id=":".join(found)[:60]) for found in messages() if not REMEDY.search(found[1])],
-)
+@for_each(found for found in messages() if not REMEDY.search(found[1]))
 def test_messages_without_a_remedy_are_quoted(path: str, message: str) -> None:
-    assert is_quoted(message), path
+    assert is_quoted(message)

@@ -1,8 +1,10 @@
-"""Selects the cases of a parameter grid that the default run takes, and those of a device."""
+"""Selects the cases of a parameter grid that the default run takes, and those of a device; makes one test of many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -23,6 +25,32 @@ def grid(*axes: Sequence[Any]) -> list[Any]:
         )
         for positions in product(*(range(len(axis)) for axis in axes))
     ]
+
+
+def for_each(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """Make one test of a check: it runs for all cases, of which a tuple has several arguments, and names what fails."""
+    cases = list(cases)
+
+    def one_test(check: Callable[..., None]) -> Callable[[], None]:
+        @functools.wraps(check)
+        def test() -> None:
+            assert cases
+            failed, skipped = [], None
+            for case in cases:
+                try:
+                    check(*case if isinstance(case, tuple) else (case,))
+                except pytest.skip.Exception as reason:
+                    skipped = reason
+                except (Exception, pytest.fail.Exception) as error:
+                    failed.append(f"{case}: {type(error).__name__}: {error}")
+            assert not failed, "\n".join(failed)
+            if skipped:
+                raise skipped
+
+        test.__signature__ = inspect.Signature()
+        return test
+
+    return one_test
 
 
 def by_device(name: str, host: Iterable[Any] = (), gpu: Iterable[Any] = ()) -> Any:

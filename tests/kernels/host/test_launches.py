@@ -11,12 +11,14 @@ import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.host_cuda.device import stand_in
 from support.host_cuda.recorder import MAP_FLAGS, Recorder
+from support.marks import for_each
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels import complex_keys
@@ -467,16 +469,13 @@ def test_a_presumption_that_fails_discards_the_block(cold, many_compilers):
 
 #: Kernels that compile in a few hundredths of a second.
 SMALL_SOURCE = "keys/transform.cu"
+DTYPES, SIZES = ("u1", "f2", "u4", "f4", "i8", "f8", "c8"), (1000, 1 << 14, 1 << 20, 1 << 23, 1 << 26)
 
 
-@pytest.mark.parametrize("n", [1000, 1 << 14, 1 << 20, 1 << 23, 1 << 26])
-@pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f4", "i8", "f8", "c8"])
-@pytest.mark.parametrize("flags", MAP_FLAGS[:4])
-@pytest.mark.parametrize("presumes", [False, True])
-def test_a_first_call_compiles_in_two_rounds(cold, monkeypatch, dtype, n, flags, presumes):
+@for_each(product(DTYPES, SIZES, MAP_FLAGS[:4], [False, True]))
+def test_a_first_call_compiles_in_two_rounds(dtype, n, flags, presumes):
     """One round before the host reads what a sample says of the keys, and one after, of what was not presumed."""
-    compilers = launching.PRESUMING_COMPILERS if presumes else 1
-    monkeypatch.setattr(launching, "COMPILERS", compilers)
+    cold = ColdRecorder()
     cold.map_flags = flags
     is_usual = presumes and (flags[1] or np.dtype(dtype).kind not in "fc")
     keys, values = cold.empty(n, dtype), cold.empty(n, np.uint64)
@@ -489,7 +488,10 @@ def test_a_first_call_compiles_in_two_rounds(cold, monkeypatch, dtype, n, flags,
     )
     for call in calls:
         cold.rounds.clear()
-        call()
+        with pytest.MonkeyPatch.context() as patch:
+            cold.replace_cupy(patch)
+            patch.setattr(launching, "COMPILERS", launching.PRESUMING_COMPILERS if presumes else 1)
+            call()
         large = [compiled for compiled in cold.rounds if any(source != SMALL_SOURCE for source, _ in compiled)]
         values_first = call is calls[-1] and n >= min(tuning.EARLY_VALUES_PAIRS.values())
         assert 1 <= len(large) <= 2 - bool(is_usual and not values_first), cold.rounds
