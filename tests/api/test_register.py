@@ -15,7 +15,7 @@ import pytest
 from numpy.lib import NumpyVersion
 from support import oracle
 from support import strategies as ours
-from support.marks import grid
+from support.marks import grid, slow_but_first
 from support.scripts import run_fresh
 
 import dask_gpusort
@@ -417,7 +417,9 @@ forked = pytest.mark.usefixtures("workers_fork_from_a_server")
 
 
 @forked
-@pytest.mark.parametrize("order", [(IMPORT, "dask_gpusort.register()"), ("dask_gpusort.register()", IMPORT)])
+@pytest.mark.parametrize(
+    "order", slow_but_first([IMPORT, "dask_gpusort.register()"], ["dask_gpusort.register()", IMPORT])
+)
 def test_copies_of_array_api_compat_in_any_order(order):
     pytest.importorskip("scipy._lib.array_api_compat.dask.array")
     run_fresh(FINDERS, *order, CHECK, UNREGISTER)

@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from support.marks import slow_but_first
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster as clusters
@@ -100,7 +101,7 @@ def test_messages_are_sent_at_once():
         assert [worker.batched_stream.interval for worker in cluster.workers.values()] == [INTERVAL] * 2
 
 
-@pytest.mark.parametrize("preload", [[], ["--preload", "dask_gpusort.scheduler_plugins"]], ids=["without", "with"])
+@pytest.mark.parametrize("preload", slow_but_first(["--preload", "dask_gpusort.scheduler_plugins"], []))
 def test_a_scheduler_that_preloads_the_plugins(preload, tmp_path):
     """The first sort does not install them; a client that does finds those of the preload."""
 

@@ -9,6 +9,7 @@ import dask.array as da
 import pytest
 from support import oracle
 from support import strategies as ours
+from support.marks import slow_but_first
 from support.scripts import end_script, start_script
 from support.sorting import groups
 
@@ -76,9 +77,7 @@ def test_an_adaptive_cluster(tmp_path, exchange):
             gangs.until(lambda: len(gangs.addresses(client)) == 1, "one worker")
 
 
-@pytest.mark.parametrize(
-    "exchange", ["runs", "gang", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("tasks", "gather"))]
-)
+@pytest.mark.parametrize("exchange", slow_but_first(*EXCHANGES))
 def test_fifty_sorts_at_once_from_two_clients(cluster_client, exchange):
     with distributed.Client(cluster_client.scheduler.address, set_as_default=False) as other:
         futures = []
@@ -122,6 +121,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_dies_is_an_error(tmp_path):
     output = end_script(start_script(tmp_path, SCHEDULER, "runs", "gang"))
     told = re.findall("error of (.*): .*Cancelled.*\n?.*lost the connection to the scheduler", output)
@@ -138,5 +138,6 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_of_every_start_method(tmp_path):
     end_script(start_script(tmp_path, METHODS, *EXCHANGES))

@@ -59,8 +59,10 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("kind", "exchanges", "terminal"),
-    [("threads", ["gather", "join"], ()), ("cluster", ["runs", "tasks", "gang", "runs"], (3,))],
-    ids=["threads", "cluster"],
+    [
+        pytest.param("threads", ["gather", "join"], (), id="threads"),
+        pytest.param("cluster", ["runs", "tasks", "gang", "runs"], (3,), id="cluster", marks=pytest.mark.slow),
+    ],
 )
 def test_the_interpreter_sorts_again_after_an_interrupt(tmp_path, kind, exchanges, terminal):
     process = start_script(tmp_path, SCRIPT, kind, *exchanges)

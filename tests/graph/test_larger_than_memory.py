@@ -98,6 +98,7 @@ def test_sort(stored):
     assert oracle.checksum(chunks_of(found)) == oracle.checksum(map(chunk_of_keys, range(SORTED_CHUNKS)))
 
 
+@pytest.mark.slow
 def test_read_at_positions(stored):
     x, at = (
         made(lambda number, function=function: function(positions_of_chunk(number)), READ_CHUNKS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
+from support.marks import slow_but_first
 from support.sorting import groups
 
 import dask_gpusort
@@ -30,7 +31,7 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("exchange", ["auto", "runs", "tasks", "gather", "gang", "join", "device"])
+@pytest.mark.parametrize("exchange", slow_but_first("auto", "runs", "tasks", "gather", "gang", "join", "device"))
 def test_every_exchange_over_tls(client, exchange):
     with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
         x = da.from_array(ARRAY, chunks=1000)

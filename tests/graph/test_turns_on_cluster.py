@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from support.marks import slow_but_first
 
 import dask_gpusort
 from dask_gpusort.gpu_cluster import install_plugins
@@ -84,7 +85,7 @@ def workers() -> Iterator[list[Any]]:
         yield list(cluster.workers.values())
 
 
-@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("pairs", slow_but_first(True, False))
 def test_two_workers_hold_what_is_projected(monkeypatch: pytest.MonkeyPatch, workers: list[Any], pairs: bool) -> None:
     plans: list[Any] = []
     make = global_sort.make_plan

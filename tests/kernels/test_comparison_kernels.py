@@ -22,6 +22,8 @@ from dask_gpusort.kernels.papers import odd_even_merge, sampled_merge_sort
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.wide import columns, word_sort
 
+pytestmark = pytest.mark.slow
+
 MIDDLE = 300_007  # several levels of merging and a partial last run; a prime
 LARGE = (1 << 24) + 3
 TILES = {MERGE_TILE.keys}, {shape.keys for shape in tuning.MERGE.values()}

@@ -18,6 +18,8 @@ from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
+pytestmark = pytest.mark.slow
+
 LARGE = (1 << 22) + 3
 
 

@@ -20,6 +20,8 @@ from dask_gpusort.kernels.msd import early_values, partition
 from dask_gpusort.kernels.msd.partition import StablePartition
 from dask_gpusort.kernels.policy import tuning
 
+pytestmark = pytest.mark.slow
+
 #: Keys and directions of the default run.
 DIAGONAL = ("u1", False), ("f4", True), ("c8", False)
 

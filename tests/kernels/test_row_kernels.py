@@ -18,6 +18,8 @@ from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.msd import row_partition
 from dask_gpusort.kernels.policy import tuning
 
+pytestmark = pytest.mark.slow
+
 TILE = tuning.Tile(128, 8, 2, 16)
 WIDE_TILE = tuning.Tile(128, 8, 2, 32)
 WIDE_ROW = int(TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL) + 1

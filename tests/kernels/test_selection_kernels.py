@@ -15,6 +15,8 @@ from dask_gpusort import keys as codes_of
 from dask_gpusort.chunk import ops_for
 from dask_gpusort.kernels import selecting
 
+pytestmark = pytest.mark.slow
+
 DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8", "M8[s]"]
 LONG = 17_001  # u4: more than a block holds
 LARGE = (1 << 24) + 3

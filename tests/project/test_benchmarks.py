@@ -240,6 +240,7 @@ def doubling(number: int) -> Any:
     return {"ours": lambda: x * 2, "other": lambda: x + x}, lambda found, name: found[0] == 2 * number or 1 / 0
 
 
+@pytest.mark.slow
 def test_jobs_run_in_separate_processes() -> None:
     jobs = load("harness.jobs")
     row = jobs.compared(jobs.Effort(repeat=1), "a", "a", jobs.jobs_of(doubling, ("ours", "other"), 1))

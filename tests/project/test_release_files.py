@@ -93,10 +93,9 @@ def test_every_supported_python_is_tested() -> None:
     matrix = load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]["tests"]["strategy"]["matrix"]
     assert matrix["python"] == supported
     assert PROJECT["requires-python"] == f">={supported[0]}"
-    assert matrix["include"][0]["python"] == supported[0]
 
 
-@pytest.mark.parametrize("path", [".ci/run", ".github/workflows/ci.yml", ".github/workflows/release.yml"])
+@pytest.mark.parametrize("path", [".ci/run", ".ci/oldest", ".github/workflows/ci.yml", ".github/workflows/release.yml"])
 def test_the_oldest_versions_are_those_of_the_package(path: str) -> None:
     text = (ROOT / path).read_text()
     for package, suffix in (("dask", ""), ("distributed", ""), ("numpy", ".*"), ("xarray", "")):

@@ -27,6 +27,15 @@ def grid(*axes: Sequence[Any]) -> list[Any]:
     ]
 
 
+def slow_but_first(*cases: Any) -> list[Any]:
+    """Give cases as parameters of a test, of which the default run takes the first one."""
+    first, *others = cases
+    return [
+        first,
+        *(pytest.param(*case if isinstance(case, tuple) else (case,), marks=pytest.mark.slow) for case in others),
+    ]
+
+
 def for_each(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
     """Make one test of a check: it runs for all cases, of which a tuple has several arguments, and names what fails."""
     cases = list(cases)

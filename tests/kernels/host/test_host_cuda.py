@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from support.host_cuda import HostDevice, KernelFault, compiler, mutant
+from support.marks import slow_but_first
 
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.launch.loader import SOURCES
@@ -218,7 +219,7 @@ def assert_barrier_is_needed(source, line, folder, cache):
     assert ended.returncode == mutant.BROKEN or ended.returncode < 0, ended.stderr
 
 
-@pytest.mark.parametrize("name", ["papers/count_scan_reorder.cu", "merge/merge.cu"])
+@pytest.mark.parametrize("name", slow_but_first("papers/count_scan_reorder.cu", "merge/merge.cu"))
 def test_a_deleted_barrier_breaks_a_sort(tmp_path, kernel_cache, name):
     source, line = barriers([name])[0]
     assert_barrier_is_needed(source, line, tmp_path, kernel_cache)
