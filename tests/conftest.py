@@ -103,7 +103,7 @@ def raise_if_computes() -> Callable[[], Any]:
 IMPORTED = ["distributed", "dask.array", "dask_gpusort", "hypothesis.extra.numpy", "pytest"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def workers_fork_from_a_server() -> Iterator[None]:
     """Fork workers from a process that has imported Dask; those of scripts and examples start as Dask's own do."""
     try:

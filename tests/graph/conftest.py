@@ -14,8 +14,8 @@ def workers_start_fast(workers_fork_from_a_server: None) -> None:
     """Of all clusters but those of scripts."""
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+@pytest.fixture(scope="session")
+def cluster(workers_fork_from_a_server: None) -> Iterator[Any]:
     """A client of three worker processes, on which gangs may run."""
     gangs = pytest.importorskip("support.gangs")
     scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")

@@ -35,21 +35,6 @@ ARRAY = ours.make("f8", 30_000, "zipf")
 SORTED = oracle.sort(ARRAY)
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with gangs.cluster(3) as client:
-        scheduler_plugin.install(client)
-        yield client
-
-
-@pytest.fixture
-def client(cluster):
-    cluster.wait_for_workers(3, timeout=60)
-    with cluster.as_current(), dask.config.set(scheduler="distributed"):
-        yield cluster
-    gangs.check_nothing_is_left(cluster)
-
-
 @pytest.fixture
 def gate(tmp_path):
     return gangs.Gate(tmp_path)
