@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from packaging.version import Version
 from support import oracle
+from support.marks import grid
 from support.ranks import ranks_of_lanes
 
 from dask_gpusort.graph.runtime import scheduler_in_use
@@ -509,8 +510,7 @@ WRITTEN = {
 OF_THE_SOURCE = {"sort_values", "topk", "sortby", "sortby eager", "unique"}
 
 
-@pytest.mark.parametrize("in_memory", [False, True])
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize(("name", "in_memory"), grid(list(WRITTEN), [False, True]))
 def test_results_of_packed_variables_are_read_back_from_zarr(packed, name, in_memory, tmp_path):
     numbers = [packed[["t"]], packed.t, packed.depth]
     dates = [packed[["seen"]], packed.seen]

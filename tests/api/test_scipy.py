@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.marks import slow_but_first
 from support.scripts import run_fresh
 from support.sorting import computed
 
@@ -44,8 +45,9 @@ LAZY |= {"brunnermunzel": {"distribution": "normal"}, "wilcoxon": {"method": "as
 
 @pytest.mark.timeout(1200)
 @outside
-def test_in_a_process_of_its_own():
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", __file__]
+@pytest.mark.parametrize("more", slow_but_first([], ["-m", "slow"]))
+def test_in_a_process_of_its_own(more):
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", __file__, *more]
     env = os.environ | {"SCIPY_ARRAY_API": "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout[-8000:]
@@ -87,7 +89,9 @@ def arguments(draw, name):
     with_nan = samples[0].dtype.kind == "f" and draw(st.booleans())
     if with_nan:
         samples[0][tuple(draw(st.integers(0, length - 1)) for length in samples[0].shape)] = np.nan
-    lazy = [da.from_array(each, chunks=tuple(draw(st.integers(1, n)) for n in each.shape)) for each in samples]
+    lazy = [
+        da.from_array(each, chunks=tuple(draw(st.integers((n + 3) // 4, n)) for n in each.shape)) for each in samples
+    ]
     choices = [position, position - len(others) - 1]
     return samples, lazy, draw(st.sampled_from([*choices, None])), with_nan
 
@@ -333,7 +337,9 @@ for function, count in calls.items():
 
 
 @inside
-@pytest.mark.parametrize("lines", [(BEFORE, 'dask_gpusort.register("scipy")'), ("dask_gpusort.register()", BEFORE)])
+@pytest.mark.parametrize(
+    "lines", slow_but_first([BEFORE, 'dask_gpusort.register("scipy")'], ["dask_gpusort.register()", BEFORE])
+)
 def test_any_order_of_imports_and_all_is_restored(lines):
     run_fresh(*lines, CHECK)
 

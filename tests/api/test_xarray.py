@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
+from support.marks import grid
 from support.sorting import own_functions
 
 import dask_gpusort
@@ -82,16 +83,12 @@ def check(call, source, no_computation, chunks=CHUNKS, same=xr.testing.assert_id
         assert found.dtype == expected.dtype
 
 
-@pytest.mark.parametrize("skipna", [True, False, None])
-@pytest.mark.parametrize("dim", DIMS, ids=str)
-@pytest.mark.parametrize("make", SOURCES)
+@pytest.mark.parametrize(("make", "dim", "skipna"), grid(SOURCES, DIMS, [True, False, None]))
 def test_median(make, dim, skipna, raise_if_computes):
     check(lambda x: x.median(dim, skipna=skipna), make(), raise_if_computes)
 
 
-@pytest.mark.parametrize("skipna", [True, False, None])
-@pytest.mark.parametrize("dim", DIMS, ids=str)
-@pytest.mark.parametrize("make", SOURCES)
+@pytest.mark.parametrize(("make", "dim", "skipna"), grid(SOURCES, DIMS, [True, False, None]))
 def test_quantile(make, dim, skipna, raise_if_computes):
     source = make()
     check(lambda x: x.quantile(0.3, dim, skipna=skipna), source, raise_if_computes)

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
+from support.marks import grid
 from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
@@ -232,8 +233,9 @@ def holding(array, chunks):
     return da.Array({("held", *index): array[part] for index, part in parts.items()}, "held", chunks, meta=array)
 
 
-@pytest.mark.parametrize("chunks", [((100,),), ((30, 0, 70),), ((4,), (25,)), ((1, 3), (20, 5))], ids=str)
-@pytest.mark.parametrize("dtype", ours.EVERY, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "chunks"), grid(ours.EVERY, [((100,),), ((30, 0, 70),), ((4,), (25,)), ((1, 3), (20, 5))])
+)
 def test_the_input_is_not_written_and_the_output_does_not_share_its_memory(dtype, chunks):
     array = ours.make(dtype, 100, "few").reshape(tuple(map(sum, chunks)))
     before = array.copy()

@@ -15,6 +15,7 @@ import stat
 import threading
 import time
 from importlib import import_module
+from itertools import product
 from types import SimpleNamespace
 
 import dask
@@ -27,7 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.marks import grid
+from support.marks import grid, slow_but_first
 from support.sorting import groups
 
 import dask_gpusort
@@ -394,7 +395,7 @@ def test_the_capacity_of_runs_follows_the_memory_of_the_worker(monkeypatch, limi
 # ---- slices, wherever they are ----
 
 
-@pytest.mark.parametrize(("where", "dtype"), grid(KEPT, [np.dtype("f8"), *ours.COMPARED]))
+@pytest.mark.parametrize(("where", "dtype"), slow_but_first(*product(KEPT, [np.dtype("f8"), *ours.COMPARED])))
 def test_every_width_from_everywhere(on_cluster, kept_in, where, dtype):
     kept_in(where)
     keys, values = ours.make(dtype, 400, "special"), ours.make(dtype, 400, "bits", seed=1)
@@ -485,7 +486,8 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize(("name", "where"), grid(list(CALLS), KEPT))
+#: Those that the contract of all functions does not have.
+@pytest.mark.parametrize(("name", "where"), product(("a copy", "bound", "search for no needles"), KEPT))
 def test_calls(on_cluster, kept_in, monkeypatch, name, where):
     kept_in(where)
     monkeypatch.setattr(search, "is_small", lambda *_: False)
@@ -496,7 +498,7 @@ def test_calls(on_cluster, kept_in, monkeypatch, name, where):
     runs.check_nothing_is_left(on_cluster)
 
 
-@pytest.mark.parametrize("name", list(CALLS))
+@pytest.mark.parametrize("name", slow_but_first(*CALLS))
 def test_calls_built_for_another_scheduler(on_cluster, monkeypatch, name):
     monkeypatch.setattr(search, "is_small", lambda *_: False)
     function, oracles = CALLS[name]
@@ -533,15 +535,16 @@ STREAMS = {
 }
 
 
-def test_no_stage_holds_all_keys(kept_in, monkeypatch):
+@pytest.mark.parametrize("names", slow_but_first([*STREAMS][:2], [*STREAMS][2:]))
+def test_no_stage_holds_all_keys(kept_in, monkeypatch, names):
     kept_in("files")
     monkeypatch.setattr(search, "is_small", lambda *_: False)
     monkeypatch.setattr(search, "KEPT_SHARE", 0.0)
     x = da.from_array(DISTINCT, chunks=5_000).map_blocks(np.copy, meta=DISTINCT[:0])
     with runs.cluster(2) as client, groups(24):
-        for name, function in STREAMS.items():
+        for name in names:
             with runs.watched(client) as held:
-                dask.compute([one.sum() for one in function(x)])
+                dask.compute([one.sum() for one in STREAMS[name](x)])
             assert held.most < DISTINCT.nbytes / 4, name
 
 

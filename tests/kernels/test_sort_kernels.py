@@ -176,6 +176,7 @@ FLOATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "dtype"), grid(list(FLOATS), ["f4", "f8"]))
 def test_floats_are_mapped_by_value(device, dtype, kind):
     n = TWO_LEVELS if device.is_small else (1 << 23) + 5

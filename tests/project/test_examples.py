@@ -216,6 +216,7 @@ def gpus() -> ModuleType:
     return load_example("multi_gpu")
 
 
+@pytest.mark.slow
 def test_multi_gpu_without_a_gpu() -> None:
     output = run_example("multi_gpu.py", "--library", "numpy", "--keys", "60000", "--chunks", "3", "--repeat", "1")
     assert "exchange  device" in output
