@@ -9,6 +9,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from dask.tokenize import tokenize
 from dask.utils import parse_bytes
 
 from ..chunk import library_of
@@ -63,11 +64,12 @@ def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
 
 def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
     """Rechunk a validated array, in one step if any chunk is empty: Dask cannot plan several then."""
-    if array.ndim and not any(array.shape):
-        # Dask leaves arrays without elements in the chunks that they have.
+    if 0 in array.shape:
+        # Dask leaves arrays without elements in the chunks that they have, or names them alike whose records differ.
         asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
         spec = tuple(asked.get(dim, sizes) for dim, sizes in enumerate(array.chunks))
-        return da.from_array(np.empty_like(array._meta, shape=array.shape), chunks=spec, asarray=False)
+        empty, name = np.empty_like(array._meta, shape=array.shape), f"rechunk-{tokenize(array.name, spec)}"
+        return da.from_array(empty, chunks=spec, name=name, asarray=False)
     if array.dtype.itemsize == 0:
         # Dask divides by the item size when it plans, so declare one byte, and restore the dtype afterwards.
         declared = array.map_blocks(checked_chunk, None, meta=np.empty_like(array._meta, dtype=np.uint8))
