@@ -71,6 +71,14 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "np.where(closes, right, np.roll(left, -1))",
             "np.where(closes, right, right)",
         ),
+        "bounds: ties of one chunk behind": ("np.minimum(least[behind] - ranks, ties[behind])", "ties[behind]"),
+        "bounds: a chunk without a sample in front": ("np.where(low > start,", "np.where(low > 0,"),
+        "bounds: output chunks of unknown sizes": ("- cuts.starts[first]", "- cuts.starts[0]"),
+        "trims: at the other end": (
+            "begin = int(self.ranks[group] - first.sum())",
+            "begin = int(last.sum() - first.sum() - self.ranks[group + 1] + self.ranks[group])",
+        ),
+        "trims: a group that is whole in front": ("if kept != slice(0, len(merged)):", "if kept.start:"),
     },
     "api/test_functions.py::test_in_a_gang": {
         "gang: a shard for each member": (
@@ -78,6 +86,19 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "copy=False) for group in reversed(range(len(plan.sources)))]",
         ),
         "gang: what a member keeps": ("(pieces, self.bounds.kept(self.rank))", "(pieces, self.bounds.kept(0))"),
+        "trims: a key too many in front": (
+            "start = int(self.ranks[group] - self.first[:, group].sum())",
+            "start = max(int(self.ranks[group] - self.first[:, group].sum()) - 1, 0)",
+        ),
+        "decisions: samples of one member": (
+            "find_splitters(summaries,",
+            "find_splitters([one.summary for one in self.parts],",
+        ),
+        "decisions: equal keys on both sides of a splitter": (
+            '(splitters, "left")',
+            '(splitters, ["left", "right"][self.rank % 2])',
+        ),
+        "decisions: NaN of the first chunk alone": ("sum(one.nans for one in lane)", "lane[0].nans"),
     },
     "graph/test_task_exchange.py": {
         "bounds: a bound too narrow in front": ("right[low - 1], 0)", "right[low - 1] + 1, 0)"),
@@ -153,6 +174,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "options: stable": ('stable = self.stable or want != "keys"', "stable = False"),
         "options: descending": ("Order(array.dtype, self.descending, stable,", "Order(array.dtype, False, stable,"),
         "options: directions of keys": ("others[::-1]], directions[::-1])", "others[::-1]], directions)"),
+        "bounds: keys of the next sample in front": ("number[low] < end[before]", "number[low] <= end[before]"),
+        "decisions: ties of another part of the tree": ("is None else shares[part]", "is None else shares[0]"),
+        "trims: by what is behind a group": (
+            "start = int(self.ranks[group] - self.first[group])",
+            "start = int(self.last[group + 1] - self.ranks[group + 1])",
+        ),
     },
     "merge_sorted is_sorted": {
         "is_sorted: borders": (" and all(map(all, _borders(lines, order)))", ""),
@@ -167,6 +194,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "unique setxor1d intersect1d setdiff1d": {
         "numbers: a group of several chunks": ("edge.groups - continued", "edge.groups"),
         "numbers: totals of a group": ("totals[-1] += edge.head", "pass"),
+        "decisions: a number for two groups": ("number = groups - 1\n", "number = groups\n"),
         "unique: a group of an earlier chunk": ("slice(int(numbered.offset.continued), None)", "slice(None)"),
         "unique: the first of equal ones": (
             "seen[offsets[::-1]] = np.arange(len(offsets) - 1, -1, -1)",
@@ -183,6 +211,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "ranks: the mean of ties": ("before + (counts + 1) / 2", "before + counts / 2"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
+        "decisions: keys before the last group of a chunk": ("edge.keys - sum(edge.tail.counts)", "edge.keys"),
     },
     "searchsorted isin": {
         "search: ranks in all groups": ("wanted + scan.starts[group] if", "wanted if"),
@@ -373,6 +402,7 @@ def _test(folder: str, arguments: list[str]) -> None:
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     os.environ |= {"PYTHONPATH": folder, "HYPOTHESIS_PROFILE": "mutants"}
+    os.chdir(folder)  # processes that tests start look there first
     sys.path.insert(0, folder)
     os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]))
 
