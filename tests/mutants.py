@@ -71,7 +71,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "np.where(closes, right, np.roll(left, -1))",
             "np.where(closes, right, right)",
         ),
-        "bounds: ties of one chunk behind": ("np.minimum(least[behind] - ranks, ties[behind])", "ties[behind]"),
         "bounds: a chunk without a sample in front": ("np.where(low > start,", "np.where(low > 0,"),
         "bounds: output chunks of unknown sizes": ("- cuts.starts[first]", "- cuts.starts[0]"),
         "trims: at the other end": (

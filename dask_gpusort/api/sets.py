@@ -88,7 +88,9 @@ def unique(
     Each chunk is reduced to its own distinct values; integers and dates of a narrow range are counted, not sorted. Only
     distinct values move between chunks.
 
-    Of equal values that differ in their bits, such as -0.0 and 0.0, the first one of the first chunk is returned.
+    Of equal values that differ in their bits, such as -0.0 and 0.0, the first one of the first chunk is returned. NaN
+    that are not one value are numbered in the order of the array; if it has several dimensions, and no index is wanted,
+    in that of the chunks.
 
     Examples
     --------

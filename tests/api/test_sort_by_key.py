@@ -62,3 +62,11 @@ def test_several_keys_move_whole_rows_as_lexsort_orders_them():
     oracle.assert_same_bits(compute_all(alone)[0], oracle.sort(keys[0], descending=True))
     # Lists of numbers are one key.
     assert [list(one) for one in compute_all(dask_gpusort.sort_by_key([3, 1, 2], [0, 1, 2]))] == [[1, 2, 3], [1, 2, 0]]
+
+
+def test_rows_of_nothing_keep_their_dtypes():
+    """Dask names rechunked arrays without elements alike whose records differ."""
+    keys, values = np.empty((0, 4), "i1,f8"), np.empty((0, 4), "V9")
+    x, y = (da.from_array(one, chunks=(1, 2)) for one in (keys, values))
+    found = dask.compute(*dask_gpusort.sort_by_key(x, y, axis=1), scheduler="sync")
+    assert [one.dtype for one in found] == [keys.dtype, values.dtype]
