@@ -487,7 +487,7 @@ CALLS = {
 
 
 #: Those that the contract of all functions does not have.
-@pytest.mark.parametrize(("name", "where"), product(("a copy", "bound", "search for no needles"), KEPT))
+@pytest.mark.parametrize(("name", "where"), [*product(("a copy", "bound", "search for no needles"), KEPT)])
 def test_calls(on_cluster, kept_in, monkeypatch, name, where):
     kept_in(where)
     monkeypatch.setattr(search, "is_small", lambda *_: False)

@@ -1,4 +1,4 @@
-"""Names and text use the terms of the glossary, the last section of docs/development.md."""
+"""Names and text of the package and its pages use the terms of the glossary, in docs/development.md."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from support.marks import for_each
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = "\n## Glossary\n"
-FOLDERS = ("dask_gpusort", "tests", "benchmarks", "examples")
 CODE = sorted(
     path.relative_to(ROOT)
-    for folder in FOLDERS
-    for path in (ROOT / folder).rglob("*")
+    for path in (ROOT / "dask_gpusort").rglob("*")
     if path.suffix in {".py", ".cu", ".cuh", ".hpp"}
 )
 DOCUMENTS = sorted(
@@ -158,8 +156,7 @@ def test_names_use_the_terms_of_the_glossary(path: Path) -> None:
 
 
 def test_names_of_files_use_the_terms_of_the_glossary() -> None:
-    files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
-    found = {str(path): wrong_names(path, {path.stem}) for path in files if "__pycache__" not in path.parts}
+    found = {str(path): wrong_names(path, {path.stem}) for path in CODE}
     assert {path: names for path, names in found.items() if names} == {}
 
 

@@ -1,4 +1,4 @@
-"""Pages for users are in words of users, and in short sentences."""
+"""Pages for users are in words of users."""
 
 from __future__ import annotations
 
@@ -46,14 +46,11 @@ ALLOWED = {
     "member": {"guide/plans.md"},
     "digit": {"guide/plans.md"},
 }
-LONGEST = 35
 
 CODE = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$|^    .*?$", re.DOTALL | re.MULTILINE)
 TABLE = re.compile(r"<!-- table: .*?<!-- end of table -->|<!--.*?-->|^---\n.*?^---$", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"``.+?``|`[^`]+`", re.DOTALL)
 LINK = re.compile(r"\]\([^)\s]*\)")
-#: Where a sentence, a cell, an item or a heading ends.
-END = re.compile(r"(?<=[.!?:;])[*_)\"]*\s+|\n\s*\n|\n(?=\s*(?:[-|#>!]|\d+\.) ?)|\|")
 
 
 def text_of(page: str) -> str:
@@ -70,11 +67,6 @@ def found_words(text: str, name: str) -> Iterator[str]:
                 yield f"{match[0]!r}: {instead}"
 
 
-def long_sentences(text: str) -> list[str]:
-    sentences = [" ".join(sentence.split()) for sentence in END.split(text)]
-    return [sentence for sentence in sentences if len(re.findall(r"[\w`][^\s]*", sentence)) > LONGEST]
-
-
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT if path.parent == ROOT else DOCS))
 
@@ -82,11 +74,6 @@ def name_of(path: Path) -> str:
 @for_each(PAGES)
 def test_words_are_those_of_users(path: Path) -> None:
     assert list(found_words(text_of(path.read_text()), name_of(path))) == []
-
-
-@for_each(PAGES)
-def test_sentences_are_short(path: Path) -> None:
-    assert long_sentences(text_of(path.read_text())) == []
 
 
 @for_each(
@@ -102,10 +89,3 @@ def test_sentences_are_short(path: Path) -> None:
 )
 def test_words_of_developers_are_found(page: str, found: list[str]) -> None:
     assert [text.partition(":")[0] for text in found_words(text_of(page), "page.md")] == found
-
-
-def test_long_sentences_are_found() -> None:
-    many = "word " * LONGEST
-    assert long_sentences(f"A {many}\nend. Short.")
-    assert not long_sentences(f"{many.strip()}. {many}")
-    assert not long_sentences(f"- {many}\n- {many}\n\n| {many} | {many} |\n")

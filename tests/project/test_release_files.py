@@ -81,12 +81,6 @@ def test_steps_install_extras_that_exist() -> None:
     assert {"test", "docs"} <= extras <= {*PROJECT["optional-dependencies"]}
 
 
-def test_actions_have_a_major_version() -> None:
-    used = {step["uses"] for _, step in steps() if "uses" in step}
-    assert used
-    assert {name for name in used if not re.search(r"@(release/)?v\d+$", name)} == set()
-
-
 def test_every_supported_python_is_tested() -> None:
     prefix = "Programming Language :: Python :: "
     supported = [name.removeprefix(prefix) for name in PROJECT["classifiers"] if name.startswith(prefix + "3.")]

@@ -101,13 +101,6 @@ def test_python_repeats_no_constant_of_the_kernels():
             assert not repeated, f"{path.relative_to(ROOT)}:{number} repeats a constant: {line.strip()}"
 
 
-def test_files_of_tests_have_different_names():
-    """Pytest imports them by their names alone."""
-    names = [path.name for path in Path(__file__).parents[1].rglob("test_*.py")]
-    assert len(names) > 60
-    assert sorted(names) == sorted(set(names))
-
-
 def test_each_planted_fault_has_one_line_of_code_to_change():
     texts = [file.read_text() for file in mutants.PACKAGE.rglob("*.py")]
     for planted in mutants.MUTANTS.values():
