@@ -10,8 +10,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from numpy.dtypes import StringDType
 from support import oracle
 from support import strategies as ours
@@ -27,17 +25,6 @@ def test_a_stable_sort_keeps_equal_elements_in_order(dtype, chunk):
     array = np.array([0.0, -0.0, np.nan, -np.nan, 1.0] * 8)[::-1].astype(dtype)
     found = dask_gpusort.sort(da.from_array(array, chunks=chunk), stable=True)
     oracle.assert_same_bits(computed(found), oracle.sort(array))
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_long_lanes_of_three_dimensions(axis):
-    array = ours.make("i8", 2400, "bits").reshape(2, 3, 400).transpose(np.roll(range(3), axis + 1))
-    assert array.shape[axis] == 400
-    x = da.from_array(array, chunks=(50, 50, 50))
-    with groups(3), dask.config.set({"array.chunk-size": "1KiB"}):
-        assert "one global sort each" in dask_gpusort.explain(x, axis).detail
-        found = dask_gpusort.sort(x, axis)
-    np.testing.assert_array_equal(computed(found), np.sort(array, axis))
 
 
 @pytest.mark.parametrize("kind", ["quicksort", "heapsort", "mergesort", "stable", "q", "h", "m", "s", "Quick", "MERGE"])
@@ -161,16 +148,6 @@ def test_empty_arrays_and_single_elements(shape):
     for axis in (*range(len(shape)), None):
         oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis)), np.sort(array, axis))
         oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(array, axis))
-
-
-@example(size=1000, chunk=1)
-@given(size=st.integers(1, 3000), chunk=st.integers(20, 500))
-def test_many_chunks(size, chunk):
-    array = ours.make("i4", size, "zipf", seed=size)
-    with groups(16):
-        for method in ("radix", "merge"):
-            found = dask_gpusort.sort(da.from_array(array, chunks=chunk), method=method)
-            oracle.assert_same_bits(computed(found), np.sort(array))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ _distributed = pytest.importorskip("dask_gpusort.graph._distributed")
 
 #: "device" has the graph of "tasks".
 EXCHANGES = ("runs", "tasks", "gather", "gang")
-ON_CLUSTER = ("auto", *EXCHANGES, "join")
 
 
 @pytest.fixture
@@ -98,31 +97,6 @@ def test_without_plugins_the_exchange_by_tasks_is_used(client):
         oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "exchange"), grid([dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ON_CLUSTER)
-)
-def test_the_same_bits_as_on_threads(client, dtype, exchange):
-    # The sort is not stable. The order of equal keys is arbitrary, but must not depend on the scheduler.
-    array = ours.make(dtype, 400, "special")
-    with groups(5):
-        with dask.config.set(scheduler="threads"):
-            wanted = dask_gpusort.sort(ours.dask_array(array, 37)).compute()
-        oracle.assert_same_bits(dask_gpusort.sort(ours.dask_array(array, 61), exchange=exchange).compute(), wanted)
-
-
-@pytest.mark.parametrize(
-    ("method", "exchange", "distribution"), grid(["radix", "merge"], EXCHANGES, ours.DISTRIBUTIONS)
-)
-def test_exact_sizes_for_every_distribution(client, method, exchange, distribution):
-    array = ours.make("i8", 5000, distribution)
-    with groups(7):
-        x = da.from_array(array, chunks=333)
-        found = dask_gpusort.sort(x, chunks=((1, 0, 2999, 2000),), exchange=exchange, method=method)
-    blocks = dask.compute(*found.to_delayed())
-    assert [len(block) for block in blocks] == [1, 0, 2999, 2000]
-    oracle.assert_same_bits(np.concatenate(blocks), np.sort(array))
-
-
 @pytest.mark.parametrize("method", ["auto", "radix", "merge"])
 @pytest.mark.parametrize(
     ("exchange", "count"), [*((name, 4) for name in (*EXCHANGES, "device", "join")), ("gather", 1), ("tasks", 1)]
@@ -165,16 +139,6 @@ def test_less_on_a_cluster(client, exchange):
         wanted = np.concatenate([by, by])
         oracle.assert_same_bits(merged.compute(), wanted[np.argsort(wanted % 100, kind="stable")])
         assert dask_gpusort.is_sorted(merged, key=lambda block: block % 100).compute()
-
-
-@pytest.mark.parametrize(("exchange", "axis"), grid(ON_CLUSTER, [0, 1, None]))
-def test_several_dimensions(client, exchange, axis):
-    array = ours.make("f4", 96, "special").reshape(8, 12)
-    for limit in ("128MiB", "8B"):
-        with dask.config.set({"array.chunk-size": limit}):
-            x = da.from_array(array, chunks=(2, 3))
-            found = dask_gpusort.sort(x, axis, stable=True, exchange=exchange)
-            oracle.assert_same_bits(found.compute(), oracle.sort(array, axis))
 
 
 @pytest.mark.parametrize(("exchange", "fuse"), grid(EXCHANGES, [False, True]))

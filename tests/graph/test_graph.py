@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 from support.peaks import calls_of, peak_of
-from support.sorting import check_sizes, computed, groups
+from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
@@ -343,15 +343,3 @@ def test_output_chunks_keep_no_group_alive(exchange):
     for block in blocks:
         base = block if block.base is None else block.base
         assert base.nbytes <= 2 * block.nbytes
-
-
-@given(st.data(), st.integers(1, 200), ours.exchanges)
-def test_sizes_are_exact_for_any_layout_of_groups(data, size, exchange):
-    array = ours.make("u1", size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)))
-    chunks, out = data.draw(ours.chunkings((size,))), data.draw(ours.chunkings((size,)))
-    method = data.draw(st.sampled_from(("radix", "merge")))
-    with groups(data.draw(st.integers(1, 30))):
-        found = dask_gpusort.sort(ours.dask_array(array, chunks), chunks=out, method=method, exchange=exchange)
-    assert found.chunks == out
-    check_sizes(found)
-    oracle.assert_same_bits(computed(found), np.sort(array))

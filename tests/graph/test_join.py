@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 from support.marks import grid
-from support.sorting import check_sizes, computed, groups
+from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
@@ -54,18 +54,6 @@ FUNCTIONS = {
     "sort_by_key": lambda x, **options: dask_gpusort.sort_by_key(x, x, **options),
     "lexsort": lambda x, **options: [dask_gpusort.lexsort((x, x, x), **options)],
     "key": lambda x, **options: [dask_gpusort.sort(x, key=lambda block: block, **options)],
-}
-#: Sorts of an array of int64 of any dimensions.
-SORTS = {
-    **FUNCTIONS,
-    "descending": lambda x, **options: [dask_gpusort.sort(x, descending=True, **options)],
-    "words": lambda x, **options: [dask_gpusort.sort(x, key=lambda block: (block % 7, block), **options)],
-    "less": lambda x, **options: [dask_gpusort.sort(x, less=by_last_digit, **options)],
-    "argsort by less": lambda x, **options: [dask_gpusort.argsort(x, less=by_last_digit, **options)],
-    "several values": lambda x, **options: dask_gpusort.sort_by_key(x % 5, x, x.astype("f4"), **options),
-    "dates": lambda x, **options: [dask_gpusort.sort((x % 9).astype("M8[s]"), descending=True, **options)],
-    "records": lambda x, **options: [dask_gpusort.sort(x.map_blocks(records, dtype=RECORD), order="count", **options)],
-    "directions": lambda x, **options: [dask_gpusort.lexsort((x, x % 3), descending=[True, False], **options)],
 }
 
 
@@ -156,24 +144,6 @@ def check_shapes(darr, chunks):
     blocks = dask.get(dict(darr.__dask_graph__()), keys)
     for key, block in zip(keys, blocks, strict=True):
         assert block.shape == tuple(sizes[index] for sizes, index in zip(chunks, key[1:], strict=True))
-
-
-@pytest.mark.parametrize("sort", SORTS.values(), ids=SORTS)
-@pytest.mark.parametrize(
-    ("shape", "chunks", "axis"),
-    [((90,), (17,), 0), ((8, 12), (3, 5), 0), ((8, 12), (3, 5), 1), ((4, 5, 6), (2, 3, 4), 1)],
-)
-def test_the_same_bits_as_other_exchanges(sort, shape, chunks, axis):
-    x = da.from_array(ours.make("i2", math.prod(shape), "bits").astype("i8").reshape(shape), chunks=chunks)
-    with groups(3):
-        found, others = (sort(x, axis=axis, exchange=exchange) for exchange in ("join", "gather"))
-    for one, other in zip(dask.compute(*found), dask.compute(*others), strict=True):
-        oracle.assert_same_bits(one, other)
-    for darr, other in zip(found, others, strict=True):
-        assert darr.chunks == other.chunks
-        assert darr.dtype == other.dtype
-        assert len(own(darr)[0]) == 1
-        check_sizes(darr)
 
 
 @pytest.mark.parametrize("unknown", [False, True])
