@@ -27,8 +27,6 @@ from dask_gpusort.graph.runtime import held_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, fits_join
 
-RECORD = ours.PLAIN_RECORD
-
 
 @pytest.fixture(autouse=True)
 def joins():
@@ -44,10 +42,6 @@ def own(darr):
     return sorting, sorted(set(keys) - set(sorting))
 
 
-def by_last_digit(a, b):
-    return a % 10 < b % 10
-
-
 FUNCTIONS = {
     "sort": lambda x, **options: [dask_gpusort.sort(x, **options)],
     "argsort": lambda x, **options: [dask_gpusort.argsort(x, **options)],
@@ -55,10 +49,6 @@ FUNCTIONS = {
     "lexsort": lambda x, **options: [dask_gpusort.lexsort((x, x, x), **options)],
     "key": lambda x, **options: [dask_gpusort.sort(x, key=lambda block: block, **options)],
 }
-
-
-def records(block):
-    return ours.make(RECORD, 64, "few")[np.clip(block, 0, 63)]
 
 
 # Graphs.
