@@ -191,7 +191,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "values[0].astype(np.int64, copy=False).argsort()] = found",
         ),
     },
-    "graph/test_gang_distinct.py": {
+    (
+        "api/test_functions.py::test_in_a_gang[unique] api/test_functions.py::test_in_a_gang[nunique] "
+        "api/test_functions.py::test_in_a_gang[union1d] api/test_functions.py::test_in_a_gang[intersect1d] "
+        "api/test_functions.py::test_in_a_gang[setdiff1d] api/test_functions.py::test_in_a_gang[setxor1d] "
+        "api/test_functions.py::test_in_a_gang[rank] graph/test_gang_distinct.py"
+    ): {
         "gang of distinct keys: no splitter is NaN": (
             "kept = ~are_nan(numpy_ops.decode(keys.copy(), order))",
             "kept = np.ones(len(keys), bool)",
@@ -223,7 +228,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "graph/test_gang_select.py::test_members_and_one_task_more": {
         "gang of a statistic: all members": ("() if alone else made if", "() if alone else () if"),
     },
-    "graph/test_gang_gather.py": {
+    (
+        "api/test_functions.py::test_in_a_gang[take] api/test_functions.py::test_in_a_gang[take_along_axis] "
+        "api/test_functions.py::test_in_a_gang[searchsorted] api/test_functions.py::test_in_a_gang[isin] "
+        "graph/test_gang_gather.py"
+    ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
         "gang that gathers: a member without output": (
             "makes = all(own[-1] >= self._first",
@@ -261,6 +270,19 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "positions: where groups begin": ("positions[order] - starts[groups[order]]", "positions[order]"),
         "positions: the group of a bound": ('positions, "right")', 'positions, "left")'),
         "positions: replies come back": ("whole[positions] = found", "whole[positions[::-1]] = found"),
+    },
+    (
+        "api/test_functions.py::test_kept_runs[take] api/test_functions.py::test_kept_runs[take_along_axis] "
+        "api/test_functions.py::test_kept_runs[put_along_axis] api/test_functions.py::test_kept_runs[shuffle]"
+    ): {
+        "kept positions: all portions": ("range(first, last, PORTION_REQUESTS)", "range(first, last, 1 << 19)"),
+        "kept positions: where replies belong": (
+            "Run(requests.values[0],",
+            "Run(requests.values[0][::-1],",
+        ),
+        "kept positions: replies to each bundle": ("counts[part.sender] +=", "counts[0] +="),
+        "kept positions: the chunks of a group": ("own = [handles[chunk] for chunk in chunks]", "own = handles"),
+        "kept positions: the order of writes": ("in enumerate(kept):", "in reversed([*enumerate(kept)]):"),
     },
     "topk partition": {
         "topk: positions in all chunks": ("part[1] + start,", "part[1],"),
