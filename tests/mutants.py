@@ -210,7 +210,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
-    "graph/test_gang_select.py": {
+    "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
         "gang of a statistic: a member that changed": ('raise changed_source(f"member', 'print(f"member'),
         "gang of a statistic: keys of each member": ("run.keys[low:high], row", "run.keys[: high - low], row"),
         "gang of a statistic: counts of each bracket": (

@@ -37,7 +37,7 @@ from support.weights import quantiles_of_weights, weights_of
 import dask_gpusort
 from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
 from dask_gpusort.graph.select import partitions
-from dask_gpusort.plan import division, search
+from dask_gpusort.plan import division, search, select
 from dask_gpusort.plan.select import choose_partition
 from dask_gpusort.table import quantiles
 
@@ -544,11 +544,19 @@ def axes_of(draw: Any, shape: tuple[int, ...]) -> Any:
     return draw(st.none() | st.integers(-len(shape), len(shape) - 1) | several)
 
 
+def in_rounds(rounds: int) -> Any:
+    """Plan so many rounds of samples, if there are as many keys."""
+    fetched = select.FETCHED_BYTES if rounds == 1 else 0
+    return mock.patch.multiple(select, FETCHED_BYTES=fetched, LEAST_SAMPLES=1 << 9, MOST_ROUNDS=rounds)
+
+
 def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     shape = tuple(max(size, 1) for size in shape)
+    shape = (shape[0] * draw(st.sampled_from([1, 40])),) if len(shape) == 1 else shape
     dtypes = ["i1", "i4", "u8", "i8", "f2", "f4", "f8", "m8[s]", *([] if da.array_expr_enabled() else [">f4", ">i8"])]
-    array, axis = make(draw, shape, dtypes), axes_of(draw, shape)
     name = draw(st.sampled_from(("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")))
+    array = make(draw, shape, [*dtypes, "?" if name.endswith("median") else "M8[ns]"])
+    axis = axes_of(draw, shape)
     options, arguments = {"keepdims": draw(st.booleans())}, [axis]
     if name == "nanmedian" and array.dtype.kind == "m":
         array = without_extremes(array)
@@ -559,9 +567,15 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
         q = np.stack([q, q]) if q.ndim and "nan" not in name and draw(st.booleans()) else q
         arguments = [given_to_numpy((q * 100 if "percent" in name else q).tolist()), axis]
     strategy = draw(st.sampled_from(("auto", "samples", "rechunk", "join")))
+    rounds = draw(st.sampled_from([1, 1, 2, 4]))
+
+    def call(x: Any) -> Any:
+        with in_rounds(rounds):
+            return getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options)
+
     return Case(
         [array],
-        lambda x: getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options),
+        call,
         [np.asarray(getattr(np, name)(array, *arguments, **options))],
         None,
         same_scalars if array.dtype.isnative else same_but_for_byte_order,
