@@ -308,7 +308,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
     },
-    "graph/test_lookup.py": {
+    (
+        "api/test_functions.py::test_one_dimension[searchsorted] api/test_functions.py::test_kept_runs[searchsorted] "
+        "graph/test_lookup.py"
+    ): {
         "search: the group of a needle": (
             '"right" if question.side == "left" else "left"',
             '"left" if question.side == "left" else "right"',
@@ -317,10 +320,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "api/test_take_along_axis.py": {
         "put: the last value": ("for shard in shards:", "for shard in list(shards)[::-1]:"),
     },
-    "api/test_topk.py": {
+    "api/test_functions.py::test_one_dimension[topk] api/test_topk.py": {
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
     },
-    "api/test_partition.py": {
+    "api/test_functions.py::test_one_dimension[partition] api/test_partition.py": {
         "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
     },
     "grouped": {

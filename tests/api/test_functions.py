@@ -245,7 +245,8 @@ if not da.array_expr_enabled():
 
 def partition(draw: Any, shape: tuple[int, ...]) -> Case:
     shape, strategy = tuple(max(size, 1) for size in shape), draw(st.sampled_from([None, "samples", "sort"]))
-    array, axis = make(draw, shape, SEARCHED if strategy == "samples" else ours.EVERY), axis_of(draw, shape)
+    spreads = draw(st.sampled_from([ours.DISTRIBUTIONS, ["special"]]))
+    array, axis = make(draw, shape, SEARCHED if strategy == "samples" else ours.EVERY, spreads), axis_of(draw, shape)
     size = array.size if axis is None else shape[axis]
     one = st.integers(-size, size - 1)
     kth = draw(one | st.lists(one, min_size=1, max_size=4) | st.lists(one, min_size=18, max_size=30))
@@ -415,15 +416,19 @@ def ranks_by_definition(keys: Any, needles: Any, side: str) -> Any:
 PROMOTED = [dtype for dtype in ours.EVERY if dtype.kind in "biuf" and dtype.char != "g"]
 
 
-def needles_for(draw: Any, dtype: Any) -> Any:
-    """Needles of the dtype of some keys, or of another one of numbers or text."""
-    alike = PROMOTED if dtype in PROMOTED else [one for one in ours.EVERY if one.kind == dtype.kind in "SU"]
-    return make(draw, draw(NEEDLES), [draw(st.just(dtype) | st.sampled_from([dtype, *alike]))])
+def needles_for(draw: Any, keys: Any) -> Any:
+    """Needles of the dtype of some keys, half of which are among these, or of another one of numbers or text."""
+    alike = PROMOTED if keys.dtype in PROMOTED else [one for one in ours.EVERY if one.kind == keys.dtype.kind in "SU"]
+    needles = make(draw, draw(NEEDLES), [draw(st.just(keys.dtype) | st.sampled_from([keys.dtype, *alike]))])
+    if keys.size and needles.dtype == keys.dtype:
+        needles.reshape(-1)[::2] = keys.reshape(-1)[np.arange(needles.size)[::2] % keys.size]
+    return needles
 
 
 def searchsorted(draw: Any, shape: tuple[int, ...]) -> Case:
-    keys, side = oracle.sort(make(draw, shape)), draw(st.sampled_from(["left", "right"]))
-    needles = needles_for(draw, keys.dtype)
+    keys = oracle.sort(make(draw, shape, ours.EVERY, draw(st.sampled_from([ours.DISTRIBUTIONS, ["few", "small"]]))))
+    side = draw(st.sampled_from(["left", "right"]))
+    needles = needles_for(draw, keys)
     wanted = ranks_by_definition(keys, needles.reshape(-1), side).reshape(needles.shape)
     if keys.dtype.kind in "?buifcmMS":
         np.testing.assert_array_equal(wanted, np.searchsorted(keys, needles, side))
@@ -465,7 +470,7 @@ def interp(draw: Any, shape: tuple[int, ...]) -> Case:
 
 def isin(draw: Any, shape: tuple[int, ...]) -> Case:
     test, invert = make(draw, shape), draw(st.booleans())
-    elements = needles_for(draw, test.dtype)
+    elements = needles_for(draw, test)
     with np.errstate(invalid="ignore"):
         inside = (elements.reshape(-1, 1) == test.reshape(1, -1)).any(1).reshape(elements.shape)
     tables = all(one.dtype.kind in "biu" and one.itemsize <= 2 for one in (elements, test))
