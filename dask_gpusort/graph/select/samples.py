@@ -379,6 +379,7 @@ class JoinedLanes:
             return (complete(ops.reduce_lanes(whole, self.statistic, self.axes, self.keepdims)),)
         lanes = zip(*(lanes_of(chunk, self.axes) for chunk in chunks), strict=True)
         found = result_of([search(parts, self.statistic) for parts in lanes], self.statistic)
+        found = found.astype(self.statistic.dtype_of(self.dtype), copy=False)  # from the native byte order
         return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
 
 
