@@ -219,7 +219,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "values[0].astype(np.int64, copy=False).argsort()] = found",
         ),
     },
-    "graph/test_gang_distinct.py": {
+    (
+        "api/test_functions.py::test_in_a_gang[unique] api/test_functions.py::test_in_a_gang[nunique] "
+        "api/test_functions.py::test_in_a_gang[union1d] api/test_functions.py::test_in_a_gang[intersect1d] "
+        "api/test_functions.py::test_in_a_gang[setdiff1d] api/test_functions.py::test_in_a_gang[setxor1d] "
+        "api/test_functions.py::test_in_a_gang[rank] graph/test_gang_distinct.py"
+    ): {
         "gang of distinct keys: no splitter is NaN": (
             "kept = ~are_nan(numpy_ops.decode(keys.copy(), order))",
             "kept = np.ones(len(keys), bool)",
@@ -233,7 +238,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
-    "graph/test_gang_select.py": {
+    "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
         "gang of a statistic: a member that changed": ('raise changed_source(f"member', 'print(f"member'),
         "gang of a statistic: keys of each member": ("run.keys[low:high], row", "run.keys[: high - low], row"),
         "gang of a statistic: counts of each bracket": (
@@ -251,7 +256,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "graph/test_gang_select.py::test_members_and_one_task_more": {
         "gang of a statistic: all members": ("() if alone else made if", "() if alone else () if"),
     },
-    "graph/test_gang_gather.py": {
+    (
+        "api/test_functions.py::test_in_a_gang[take] api/test_functions.py::test_in_a_gang[take_along_axis] "
+        "api/test_functions.py::test_in_a_gang[searchsorted] api/test_functions.py::test_in_a_gang[isin] "
+        "graph/test_gang_gather.py"
+    ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
         "gang that gathers: a member without output": (
             "makes = all(own[-1] >= self._first",
@@ -290,6 +299,19 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "positions: the group of a bound": ('positions, "right")', 'positions, "left")'),
         "positions: replies come back": ("whole[positions] = found", "whole[positions[::-1]] = found"),
     },
+    (
+        "api/test_functions.py::test_kept_runs[take] api/test_functions.py::test_kept_runs[take_along_axis] "
+        "api/test_functions.py::test_kept_runs[put_along_axis] api/test_functions.py::test_kept_runs[shuffle]"
+    ): {
+        "kept positions: all portions": ("range(first, last, PORTION_REQUESTS)", "range(first, last, 1 << 19)"),
+        "kept positions: where replies belong": (
+            "Run(requests.values[0],",
+            "Run(requests.values[0][::-1],",
+        ),
+        "kept positions: replies to each bundle": ("counts[part.sender] +=", "counts[0] +="),
+        "kept positions: the chunks of a group": ("own = [handles[chunk] for chunk in chunks]", "own = handles"),
+        "kept positions: the order of writes": ("in enumerate(kept):", "in reversed([*enumerate(kept)]):"),
+    },
     "topk partition": {
         "topk: positions in all chunks": ("part[1] + start,", "part[1],"),
         "partition: keys equal to a cut": (
@@ -302,9 +324,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "api/test_sort.py": {
         "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
-        "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
     },
     "sort": {
+        "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
         "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "intersect1d": {
@@ -314,7 +336,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
     },
-    "graph/test_lookup.py": {
+    (
+        "api/test_functions.py::test_one_dimension[searchsorted] api/test_functions.py::test_kept_runs[searchsorted] "
+        "graph/test_lookup.py"
+    ): {
         "search: the group of a needle": (
             '"right" if question.side == "left" else "left"',
             '"left" if question.side == "left" else "right"',
@@ -323,10 +348,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "api/test_take_along_axis.py": {
         "put: the last value": ("for shard in shards:", "for shard in list(shards)[::-1]:"),
     },
-    "api/test_topk.py": {
+    "api/test_functions.py::test_one_dimension[topk] api/test_topk.py": {
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
     },
-    "api/test_partition.py": {
+    "api/test_functions.py::test_one_dimension[partition] api/test_partition.py": {
         "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
     },
     "grouped": {

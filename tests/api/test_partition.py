@@ -32,14 +32,6 @@ def check(array, x, kth, axis):
     oracle.assert_partitions(np.take_along_axis(array, computed(positions), axis), array, kth, axis)
 
 
-@pytest.mark.parametrize("strategy", [None, "samples", "sort"])
-def test_nan_are_last(strategy):
-    array = np.array([np.nan, 2.0, -0.0, np.nan, 0.0, np.nan, 1.0])
-    with choosing(strategy):
-        for kth in range(7):
-            check(array, da.from_array(array, chunks=2), kth, 0)
-
-
 @pytest.mark.parametrize("shape", [(0,), (4, 0), (0, 4)])
 def test_no_keys(shape):
     for axis in (0, -1, None):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dask
 import dask.array as da
 import numpy as np
-import pytest
 from support import oracle
 from support import strategies as ours
 
@@ -31,16 +30,6 @@ def test_rows_of_values_stay_whole():
         got = compute_all(*dask_gpusort.topk(x, -11, values=values))
         oracle.assert_same_bits(got[0], keys[wanted])
         oracle.assert_same_bits(got[1], value[wanted])
-
-
-@pytest.mark.skipif(da.array_expr_enabled(), reason="Dask has no topk with query planning")
-@pytest.mark.parametrize("k", [4, -4])
-def test_distinct_keys_give_the_results_of_dask(k):
-    array = np.random.default_rng(0).permutation(600).reshape(20, 30)
-    x = da.from_array(array, chunks=(8, 7))
-    for axis in (0, 1):
-        for ours_, theirs in ((dask_gpusort.topk, da.topk), (dask_gpusort.argtopk, da.argtopk)):
-            da.utils.assert_eq(ours_(x, k, axis), theirs(x, k, axis))
 
 
 def test_keys_and_positions_computed_together_read_each_chunk_once():

@@ -6,10 +6,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
-from support import positions as ours_at
 from support import strategies as ours
 
 import dask_gpusort
@@ -17,110 +16,11 @@ from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.division import gang_of_gather
 
 gangs = pytest.importorskip("support.gangs")
-threads = pytest.importorskip("support.without_cluster")
 gather = pytest.importorskip("dask_gpusort.graph.gang.gather")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
-IN_GANG, placed, of_tasks, check = gangs.IN_GANG, gangs.placed, gangs.of_tasks, gangs.check
-#: Workers that hold the chunks of what is gathered: some hold none.
-GATHERED = st.sampled_from([[0, 1], [2, 0], [1, 2, 0], [0, 0, 2], [2, 1, 1, 0]])
-#: The same of what is read for.
-OTHERS = st.lists(st.integers(0, 2), min_size=1, max_size=5)
-MODES = st.sampled_from(["raise", "wrap", "clip"])
-#: Distributed makes the byte order of times native.
-ELEMENTS = [dtype for dtype in ours.EVERY if np.dtype(dtype).isnative or np.dtype(dtype).kind not in "mM"]
+placed, of_tasks = gangs.placed, gangs.of_tasks
 PLAIN = pytest.mark.skipif(da.array_expr_enabled(), reason="such arrays have no reshape and no blocks")
-SORTED = [dtype for dtype in ours.EVERY if np.dtype(dtype).kind not in "OV"]
-
-
-@st.composite
-def in_chunks(draw, host, least=1):
-    """An array's chunks along its first axis, of which there are at least some."""
-    sizes = draw(ours.chunk_sizes(len(host)))
-    return ((*sizes, *(0,) * (least - len(sizes))), *((size,) for size in host.shape[1:]))
-
-
-@st.composite
-def positions(draw, size, dims):
-    shape = draw(st.sampled_from([(1,), (50,), (7, 5), (3, 1, 4)])) if dims is None else (draw(st.integers(1, 60)),)
-    dtype, spread = draw(st.sampled_from(ours_at.INDEX_DTYPES)), draw(st.sampled_from(["random", "equal", "few"]))
-    return ours_at.indices_below(size, shape, dtype, draw(st.integers(0, 99)), spread)
-
-
-@given(st.data(), ours.arrays(ELEMENTS, st.integers(4, 60)), MODES, GATHERED, OTHERS)
-def test_take(data, array, mode, gathered, others):
-    with threads.gangs_of_threads(3) as gang:
-        at = data.draw(positions(len(array), None))
-        if mode != "raise":
-            at = at.astype("i8") * 3
-        chunks = data.draw(in_chunks(array, least=4)), data.draw(in_chunks(at))
-        (got,) = gang.check(dask_gpusort.take, [array, at], chunks, [gathered, others], mode=mode)
-        oracle.assert_same_bits(got, array.take(at, mode=mode))
-
-
-@settings(settings.get_profile("short"))
-@given(st.data(), st.integers(0, 2), MODES, GATHERED, OTHERS)
-def test_take_of_rows(data, axis, mode, gathered, others):
-    with threads.gangs_of_threads(3) as gang:
-        array = ours.make(data.draw(st.sampled_from(ours.FLOATS)), 8 * 9 * 10, "special").reshape(8, 9, 10)
-        at = data.draw(positions(array.shape[axis], None))
-        chunks = [(size,) for size in array.shape]
-        chunks[axis] = (2, 0, 1, 3, array.shape[axis] - 6)
-        given_chunks = [tuple(chunks), data.draw(in_chunks(at))]
-        (got,) = gang.check(dask_gpusort.take, [array, at], given_chunks, [gathered, others], axis=axis, mode=mode)
-        oracle.assert_same_bits(got, array.take(at, axis, mode=mode))
-
-
-@settings(settings.get_profile("short"))
-@given(st.data(), ours.arrays(ELEMENTS, st.integers(4, 60)), GATHERED, OTHERS)
-def test_take_along_axis(data, array, gathered, others):
-    with threads.gangs_of_threads(3) as gang:
-        at = data.draw(positions(len(array), 1))
-        chunks = data.draw(in_chunks(array, least=4)), data.draw(in_chunks(at))
-        gang.check(dask_gpusort.take_along_axis, [array, at], chunks, [gathered, others], axis=0)
-
-
-def pairs(dtypes=SORTED):
-    """Two arrays, of dtypes of their own."""
-    return st.tuples(*(ours.arrays(dtypes, st.integers(4, 60)) for _ in range(2)))
-
-
-def or_refused(gang, function, hosts, chunks, holders, **options):
-    """As `check`, unless the arrays have no common dtype, or bytes are no text."""
-    try:
-        of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
-    except (TypeError, UnicodeDecodeError) as error:
-        with pytest.raises(type(error)):
-            function(*map(ours.dask_array, hosts, chunks), **options).compute()
-        return
-    gang.check(function, hosts, chunks, holders, **options)
-
-
-@settings(settings.get_profile("short"))
-@given(st.data(), pairs(), st.sampled_from(["left", "right"]), GATHERED, OTHERS)
-def test_searchsorted(data, drawn, side, gathered, others):
-    with threads.gangs_of_threads(3) as gang:
-        keys, needles = oracle.sort(drawn[0]), drawn[1]
-        chunks = data.draw(in_chunks(keys, least=4)), data.draw(in_chunks(needles))
-        or_refused(gang, dask_gpusort.searchsorted, [keys, needles], chunks, [gathered, others], side=side)
-
-
-@settings(settings.get_profile("short"))
-@given(st.data(), pairs(), st.booleans(), st.sampled_from([None, "sort", "table"]), GATHERED, OTHERS)
-def test_isin(data, drawn, invert, kind, gathered, others):
-    """Test elements are gathered, NaN among them, and are not sorted before."""
-
-    def among(test, elements):
-        return dask_gpusort.isin(elements, test, invert=invert, kind=kind if in_table else None)
-
-    in_table = all(host.dtype.kind in "biu" for host in drawn) and max(host.dtype.itemsize for host in drawn) <= 2
-    with threads.gangs_of_threads(3) as gang:
-        chunks = data.draw(in_chunks(drawn[0], least=4)), data.draw(in_chunks(drawn[1]))
-        lazy = among(*map(ours.dask_array, drawn, chunks))
-        if "none: " in dask_gpusort.explain_isin(*map(ours.dask_array, drawn[::-1], chunks[::-1])).detail:
-            assert (lazy.compute() == invert).all()
-            return
-        or_refused(gang, among, drawn, chunks, [gathered, others])
 
 
 @PLAIN

@@ -9,24 +9,18 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import strategies as ours
-from support.statistics import statistics_of, without_extremes
 
 import dask_gpusort
-from dask_gpusort.graph.select.statistics import build_statistic
 from dask_gpusort.plan import InputChunks, Workers, select
 from dask_gpusort.table import Statistic
 
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
-threads = pytest.importorskip("support.without_cluster")
 gang = pytest.importorskip("dask_gpusort.graph.gang.select")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
-DTYPES = ["?", "i1", "u8", "f2", "f4", ">f8", "m8[s]", "M8[ns]", "c8"]
 Q = [0.05, 0.25, 0.5, 0.75, 0.95]
 
 
@@ -41,40 +35,6 @@ def in_rounds(rounds):
     """Plan so many rounds, if there are as many keys."""
     fetched = select.FETCHED_BYTES if rounds == 1 else 0
     return mock.patch.multiple(select, FETCHED_BYTES=fetched, LEAST_SAMPLES=1 << 9, MOST_ROUNDS=rounds)
-
-
-@st.composite
-def inputs(draw):
-    """An array, its chunks, the axes along which these divide it, and the workers that hold them."""
-    dims = draw(st.integers(1, 3))
-    reduced = draw(st.sets(st.integers(0, dims - 1), min_size=1))
-    long = max(reduced)
-    sizes = [draw(st.integers(1, 4000) if dim == long else st.integers(1, 4)) for dim in range(dims)]
-    distribution, seed = draw(st.sampled_from(ours.DISTRIBUTIONS)), draw(st.integers(0, 99))
-    host = ours.make(draw(st.sampled_from(DTYPES)), int(np.prod(sizes)), distribution, seed).reshape(sizes)
-    chunks = [draw(ours.chunk_sizes(size)) if dim in reduced else (size,) for dim, size in enumerate(sizes)]
-    if len(chunks[long]) == 1:
-        chunks[long] = (*chunks[long], 0)
-    workers = draw(st.just([]) | st.lists(st.integers(0, 2), min_size=1, max_size=5))
-    return without_extremes(host), tuple(chunks), tuple(sorted(reduced)), workers
-
-
-@given(inputs(), statistics_of(), st.booleans(), st.sampled_from([1, 1, 2, 4]), st.booleans())
-def test_the_result_is_that_of_numpy(drawn, of, keepdims, rounds, unknown):
-    host, chunks, axes, workers = drawn
-    statistic, function = of
-    try:
-        wanted = function(host, axis=axes, keepdims=keepdims)
-        dtype = statistic.dtype_of(host.dtype)
-    except TypeError:  # keys have no such statistic
-        return
-    unknown = unknown and not workers and host.ndim == len(axes) and not da.array_expr_enabled()
-    with threads.gangs_of_threads(3) as gang, in_rounds(rounds):
-        x = gang.placed(host, chunks, workers, unknown)
-        (found,) = gangs.found_by_gangs(build_statistic(x, statistic, axes, keepdims, "samples"))
-    assert (np.shape(found), found.dtype) == (np.shape(wanted), dtype)
-    # NumPy gives all lanes the dtype of the first, which differs if that has only NaN to skip.
-    np.testing.assert_array_equal(found, wanted.astype(dtype) if statistic.skip_nan else wanted)
 
 
 def test_members_and_one_task_more(client):

@@ -66,15 +66,3 @@ def test_needles_that_change_are_refused():
     for found in (np.arange(4), np.arange(1), np.arange(6)):
         with pytest.raises(RuntimeError, match=f"{len(found)} needles were looked up, of 5 .*persist"):
             lookup.scatter_found(lookup.Bundle(run, [0, 5], [(5,)]), [found])
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_empty_groups(side):
-    keys = np.array([3, 3, 3, 8])
-    sizes = ((0, 2, 0, 2, 0),)
-    x = da.map_blocks(lambda block_id: np.split(keys, [0, 2, 2, 4])[block_id[0]], chunks=sizes, dtype=int)
-    needles = np.array([9, 3, 1, 8, 5, 3])
-    with dask.config.set({"gpusort.groups": 4}):
-        for v in (needles, needles[:0]):
-            found = computed(dask_gpusort.searchsorted(x, da.from_array(v, chunks=4), side))
-            assert found.tolist() == np.searchsorted(keys, v, side).tolist()

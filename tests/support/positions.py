@@ -16,6 +16,7 @@ from support.sorting import groups
 #: Settings of the exchange that all schedulers have.
 exchanges = st.sampled_from(("auto", "gather", "tasks"))
 INDEX_DTYPES = ("i8", "i4", "u2", "i1", "u8")
+SPREADS = ("random", "equal", "few")
 
 
 def indices_below(size: int, shape: tuple[int, ...], dtype: str, seed: int, spread: str) -> np.ndarray:
@@ -33,9 +34,8 @@ def indices_below(size: int, shape: tuple[int, ...], dtype: str, seed: int, spre
 
 
 @st.composite
-def lanes(draw: Any) -> tuple[np.ndarray, np.ndarray, int]:
-    """An array, indices that may be broadcast along the other axes, and the axis."""
-    shape = draw(st.sampled_from([(17,), (60,), (1,), (0,), (5, 7), (7, 1), (0, 3), (3, 0), (3, 4, 5), (2, 1, 9)]))
+def lanes(draw: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, int]:
+    """An array of a shape, indices that may be broadcast along the other axes, and the axis."""
     axis = draw(st.integers(-len(shape), len(shape) - 1))
     sizes = list(shape)
     sizes[axis] = draw(st.sampled_from([0, 1, 4, shape[axis], 2 * shape[axis]]))
@@ -45,7 +45,7 @@ def lanes(draw: Any) -> tuple[np.ndarray, np.ndarray, int]:
     if shape[axis] == 0:
         sizes[axis] = 0
     array = ours.make(draw(st.sampled_from(ours.EVERY)), math.prod(shape), "bits", draw(st.integers(0, 99)))
-    dtype, spread = draw(st.sampled_from(INDEX_DTYPES)), draw(st.sampled_from(["random", "equal", "few"]))
+    dtype, spread = draw(st.sampled_from(INDEX_DTYPES)), draw(st.sampled_from(SPREADS))
     indices = indices_below(shape[axis], tuple(sizes), dtype, draw(st.integers(0, 99)), spread)
     return array.reshape(shape), indices, axis
 

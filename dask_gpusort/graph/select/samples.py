@@ -370,15 +370,16 @@ class JoinedLanes:
         for number, chunk in enumerate(chunks):
             checked_chunk(chunk, self.dtype, f"chunk {number} of the input", ndim=len(sizes))
         starts, ops = chunk_starts([chunk.shape for chunk in chunks], sizes), ops_for(chunks[0])
-        if not self.searches:
+        shape = [1 if dim in self.axes else int(ends[-1]) for dim, ends in enumerate(starts)]
+        kept = [size for dim, size in enumerate(shape) if self.keepdims or dim not in self.axes]
+        if not self.searches or 0 in kept:
             # Lanes along the first dimensions are columns, along other ones rows.
             fastest = len(sizes) - 1 if self.axes[0] == 0 else self.axes[-1]
             whole = assemble(chunks, starts, fastest)
             return (complete(ops.reduce_lanes(whole, self.statistic, self.axes, self.keepdims)),)
         lanes = zip(*(lanes_of(chunk, self.axes) for chunk in chunks), strict=True)
         found = result_of([search(parts, self.statistic) for parts in lanes], self.statistic)
-        shape = [1 if dim in self.axes else int(ends[-1]) for dim, ends in enumerate(starts)]
-        kept = [size for dim, size in enumerate(shape) if self.keepdims or dim not in self.axes]
+        found = found.astype(self.statistic.dtype_of(self.dtype), copy=False)  # from the native byte order
         return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
 
 
