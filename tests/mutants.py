@@ -323,10 +323,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "summaries: sums restart at a bracket": (" - less_before[opening]", ""),
     },
     "api/test_sort.py": {
+        "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
         "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
     },
     "sort": {
-        "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
         "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "intersect1d": {
