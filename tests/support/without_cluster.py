@@ -189,6 +189,6 @@ def gangs_of_threads(workers: int, **options: Any) -> Iterator[Gangs]:
         plans_for(made, "gang"),
         mock.patch.object(tasks, "run_member", made.run_member),
         # Each member needs a thread, and so do the tasks of other gangs that wait meanwhile.
-        dask.config.set(num_workers=64),
+        dask.config.set(num_workers=256),
     ):
         yield made
