@@ -326,7 +326,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),
         "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
     },
-    "sort": {
+    "api/test_functions.py::test_kept_runs[sort] api/test_functions.py::test_in_a_gang[sort]": {
         "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "intersect1d": {
