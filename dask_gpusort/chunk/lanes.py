@@ -182,5 +182,6 @@ def _cumulative(keys: Any, weights: Any, statistic: Statistic) -> Any:
 def _count_nans(keys: Any) -> Any:
     """Count the NaN along the last axis."""
     if not has_nan(keys.dtype):
-        return np.zeros_like(keys, shape=keys.shape[:-1], dtype=np.int64)
+        # CuPy takes the shape `()` for none.
+        return np.zeros_like(keys, shape=(*keys.shape[:-1], 1), dtype=np.int64)[..., 0]
     return np.isnan(keys).sum(axis=-1, dtype=np.int64)

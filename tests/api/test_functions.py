@@ -857,6 +857,22 @@ def refuse(*_: Any) -> None:
     raise AssertionError("chunks were computed while a graph was built")
 
 
+def in_numpy(found: Any) -> Any:
+    """A result, of CuPy too, in NumPy."""
+    return found.get() if hasattr(found, "get") else found
+
+
+#: Kinds of dtypes that CuPy lacks, and dtypes in their place.
+IN_PLACE = {"M": "i8", "m": "i4", "S": "u1", "U": "u4", "V": "u8", "T": "f8", "O": "f4", "f": "f8"}
+
+
+def of_cupy(dtype: Any) -> Any:
+    """A dtype, or one that CuPy has in its place."""
+    dtype = np.dtype(dtype)
+    known = dtype.kind in "biufc" and dtype.char not in "gG"
+    return dtype.newbyteorder("=") if known else np.dtype(IN_PLACE[dtype.kind])
+
+
 GETS = {"sync": dask.get, "threads": dask.threaded.get}
 
 
@@ -867,17 +883,17 @@ def check(
     *,
     scheduler: str | None = "sync",
     within: Callable[[], Any] = nullcontext,
+    library: Any = np,
 ) -> None:
     """Draw a case and its chunks, and assert that the results are right, and of the chunks and dtypes that they say.
 
-    All is done `within` a context.
+    All is done `within` a context, with chunks of a `library` where it has their dtypes.
     """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         case = function.draw(data.draw, shape)
         # The pickles of NumPy lose the byte order of dates, and clusters get arrays in such pickles.
         assume(scheduler or all(array.dtype.isnative for array in case.arrays if array.dtype.kind in "mM"))
-        before = [array.copy() for array in case.arrays]
         # With query planning, Dask computes no chunks of unknown sizes.
         may_be_unknown = function.unknown and len(shape) == 1 and not da.array_expr_enabled()
         unknown = may_be_unknown and data.draw(st.booleans())
@@ -885,6 +901,9 @@ def check(
         if unknown and function.aligned:
             chunks = [(*chunks[0], *array.shape[1:]) for array in case.arrays]
         held = [data.draw(st.sampled_from(LAYOUTS))(one) if one.ndim else one for one in case.arrays]
+        if library is not np:
+            held = [library.asarray(one) if of_cupy(one.dtype) == one.dtype else one for one in held]
+        before = [in_numpy(one).copy() for one in held]
         arrays = [ours.dask_array(one, own) for one, own in zip(held, chunks, strict=True)]
         arrays = [ours.forget_sizes(one, (0,)) if unknown and one.ndim else one for one in arrays]
         # A small limit makes rows too long for one chunk: each is then sorted globally.
@@ -914,9 +933,11 @@ def check(
                 got, blocks = computed_in_chunks(found, GETS[scheduler])
             else:
                 got, blocks = dask.compute(*found, scheduler=scheduler), [None] * len(found)
-            for array, copy in zip(case.arrays, before, strict=True):
-                oracle.assert_same_bits(array, copy)
-            for darr, mine, own, wanted in zip(found, got, blocks, case.wanted, strict=True):
+            for array, copy in zip(held, before, strict=True):
+                oracle.assert_same_bits(in_numpy(array), copy)
+            for darr, given, own, wanted in zip(found, got, blocks, case.wanted, strict=True):
+                assert hasattr(given, "get") == hasattr(darr._meta, "get")
+                mine = in_numpy(given)
                 if mine.dtype != darr.dtype:
                     # NumPy's scalars have the native byte order, and so have chunks that Dask joins on a cluster.
                     assert scheduler is None or not isinstance(mine, np.ndarray)
@@ -973,6 +994,20 @@ def test_kept_runs(name, data, shape):
     }
     within = functools.partial(cluster.runs_of_threads, data.draw(st.integers(1, 3)), **options)
     check(data, function, shape, scheduler="threads", within=within)
+
+
+#: `key` and `less` call functions of NumPy chunks; the device's sums of `interp` are rounded once for two operations.
+ON_HOSTS = ("key", "less", "interp")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ON_HOSTS])
+@given(data=st.data(), shape=SEVERAL_CHUNKS)
+def test_on_a_gpu(name, data, shape):
+    cupy = pytest.importorskip("cupy")
+    assume(FUNCTIONS[name].several or len(shape) == 1)
+    with mock.patch.object(ours, "_dtype", of_cupy):
+        check(data, FUNCTIONS[name], shape, scheduler="threads", library=cupy)
 
 
 #: Few examples, because a graph takes some tenths of a second on a cluster.
