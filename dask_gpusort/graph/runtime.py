@@ -156,7 +156,7 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     if kind == "synchronous":
         return Workers(threads=1)
     if kind != "distributed":
-        return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT)
+        return Workers(threads=_threads_in_use())
     workers = list(workers_of_cluster(client).values()) if not client.asynchronous else []
     if devices:
         # Workers report this through NVML: others have none, except if no worker reports it. Then the GPUs of all are
@@ -168,6 +168,13 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return Workers(threads or CPU_COUNT, min(limits, default=None), processes=len(workers))
+
+
+def _threads_in_use() -> int:
+    """Threads, or processes, of the local scheduler, which Dask may have been given as a pool."""
+    pool = dask.config.get("pool", None) or _scheduler.get() or dask.config.get("scheduler", None)
+    of_pool = getattr(pool, "_max_workers", None) or getattr(pool, "_processes", None)
+    return of_pool or dask.config.get("num_workers", None) or CPU_COUNT
 
 
 def workers_of_cluster(client: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from .division import (
     count_staged_groups,
     gang_bundles,
     groups_of_threads,
+    groups_sorted_last,
     join_chunks,
     join_small_chunks,
     lay_out_groups,
@@ -45,6 +46,7 @@ def make_plan(
     exchange: Exchange,
     workers: Workers,
     groups: int | None,
+    sorts_last: bool = False,
 ) -> Plan:
     """Decide how an array is sorted into output chunks of some sizes; `groups` is the number asked for, if any."""
     # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
@@ -59,16 +61,22 @@ def make_plan(
     else:
         if joins:
             groups = 1
+        elif groups is None and sorts_last:
+            groups = groups_sorted_last(sum(given.sizes) * row_bytes, workers.threads)
         elif groups is None:
             groups = _choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
         laid_out = lay_out_groups(chunks, groups)
+        if sorts_last:
+            laid_out = tuple((0, len(chunks), part, groups) for part in range(groups))
     # Samples alone bound the cuts for less, so one round counts digits only if they are asked for.
     one_path: Path = path if method == "radix" else "merge"
-    counts = _Counting(path, 0, 0, 0, 0) if joins else _choose_one_round(order, one_path, len(runs), len(laid_out))
+    counts = _Counting(path, 0, 0, 0, 0)
+    if not (joins or sorts_last):
+        counts = _choose_one_round(order, one_path, len(runs), len(laid_out))
     unresolved = counting.unresolved_share(len(laid_out), max(counts.samples, 1), 1, 0) if len(laid_out) > 1 else 0
-    if not (joins or one_round) or (exchange == "runs" and unresolved > counting.MOST_UNRESOLVED):
+    if not (joins or sorts_last or one_round) or (exchange == "runs" and unresolved > counting.MOST_UNRESOLVED):
         # Where one round leaves much, no task could hold samples enough: groups would take several times their keys.
         counts = _choose_counting(order, path, sizes_of_runs(runs, given.sizes), len(laid_out))
     return Plan(
@@ -92,6 +100,7 @@ def make_plan(
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
         processes=workers.processes,
+        sorts_last=sorts_last,
     )
 
 

@@ -57,6 +57,7 @@ class Plan:
     staging_memory: int | None = None  # as in `Workers`
     instead_of: str = ""  # the exchange in whose place this one is, and why; else empty
     processes: int = 0  # as in `Workers`
+    sorts_last: bool = False  # whether chunks are divided at splitters, and groups alone are sorted
 
     @property
     def staged(self) -> bool:
@@ -109,7 +110,7 @@ class Plan:
     @property
     def unresolved(self) -> float:
         """Largest share of the keys that is sent to two groups."""
-        if len(self.groups) == 1:
+        if len(self.groups) == 1 or self.sorts_last:
             return 0.0
         if self.one_round:
             return counting.unresolved_share(len(self.groups), self.samples, 1, 0)
@@ -123,6 +124,8 @@ class Plan:
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
         if self.exchange == "join":
             return 0
+        if self.sorts_last:
+            return 8 * runs * (groups + 1)
         if self.one_round:
             return runs * self.samples * entry
         summaries = min(runs, self.fan_in)
@@ -177,6 +180,8 @@ class Plan:
             bundles = len(self.sources) * (2 + groups + self.cut_first)
             return bundles + self.scans + merges + len(self.awaited) + len(self.chunks)
         merges = groups - len(self.whole_chunks)
+        if self.sorts_last:
+            return 1 + runs + 1 + groups + len(self.chunks)
         if self.one_round:
             return runs + 1 + merges + len(self.chunks)
         nodes, tables = sum(map(len, self.tree)), len(self.tree[0]) if self.exchange == "runs" else 0
@@ -189,7 +194,7 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run."""
+        """Peak bytes of one thread: copies of a group with its unresolved keys, or of the longest run."""
         # Of a join, of an exchange by tasks on GPUs, and of a gang: the peak of a GPU, beside an input that is kept.
         if self.exchange == "join":
             return self.joined_bytes
@@ -200,7 +205,8 @@ class Plan:
             return self.turns.peak(bundles, groups, divided, cut_first=self.cut_first)
         if self.exchange == "gang":
             return self._member_bytes(max(bundles))
-        group = GROUP_COPIES * (1 + self.unresolved) * self.group_bytes
+        copies = RUN_COPIES if self.sorts_last else GROUP_COPIES
+        group = copies * (1 + self.unresolved) * self.group_bytes
         return max(group, RUN_COPIES * self._longest * self.row_bytes)
 
     @property
@@ -257,6 +263,10 @@ def describe(plan: Plan) -> Projection:
         "groups": f"{len(plan.groups):,} of at most {format_size(plan.group_bytes)}",
         "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
     }
+    if plan.sorts_last:
+        del rows["rounds"]
+        rows["path"] = "splitters from samples: chunks are divided there, and each group is sorted once"
+        rows["table"] = f"at most {format_size(plan.table_bytes)}"
     if plan.exchange == "join":
         del rows["rounds"], rows["table"], rows["groups"]
         rows["path"] = "one sort of all chunks: nothing is cut, so the method has no effect"

@@ -134,16 +134,16 @@ def test_printed_text():
         said, full = dask_gpusort.explain(x), dask_gpusort.explain(x, detail=True)
     assert str(said) == repr(said) == str(full).split("\n\n")[0]
     assert str(said).splitlines() == [
-        "memory    fits: peak 23.71 MiB for each thread, of 1.50 GiB",
+        "memory    fits: peak 19.07 MiB for each thread, of 1.50 GiB",
         "disk      not used",
         "reads     the source once",
         "chunks    20 in, 20 out",
-        "tasks     94, 4.7 a chunk",
+        "tasks     50, 2.5 a chunk",
         "exchange  gather",
         "note      for the threads of this process, without a Client",
     ]
     assert str(full) == f"{said}\n\n{said.detail}"
-    assert said.peak / 2**20 == pytest.approx(23.71, abs=0.005)
+    assert said.peak / 2**20 == pytest.approx(19.07, abs=0.005)
     assert said.stages[0] == ("source", x.nbytes)
     assert said.stages[-1] == ("result", x.nbytes)
     assert [name for name, _ in said.stages[1:-1]] == ["sort chunks", "count", "gather"]

@@ -37,6 +37,7 @@ from support.weights import quantiles_of_weights, weights_of
 import dask_gpusort
 from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
 from dask_gpusort.graph.select import partitions
+from dask_gpusort.graph.sort import sort_last
 from dask_gpusort.plan import counting, division, search, select
 from dask_gpusort.plan.select import choose_partition
 from dask_gpusort.table import quantiles
@@ -920,6 +921,8 @@ def check(
             # Of few samples, groups receive keys of their neighbours too; of fewer, some exchanges count in rounds.
             mock.patch.object(counting, "SAMPLES_PER_GROUP", data.draw(st.sampled_from([256, 1]))),
             mock.patch.object(counting, "MOST_TASK_SAMPLES", data.draw(st.sampled_from([1 << 20, 1]))),
+            # Of few samples, cuts are far from their ranks.
+            mock.patch.object(sort_last, "SAMPLED_KEYS", data.draw(st.sampled_from([128, 1, 0.01]))),
             mock.patch.object(search, "is_small", return_value=data.draw(st.booleans())),
             within(),
         ):
@@ -1007,7 +1010,12 @@ def test_on_a_gpu(name, data, shape):
     cupy = pytest.importorskip("cupy")
     assume(FUNCTIONS[name].several or len(shape) == 1)
     with mock.patch.object(ours, "_dtype", of_cupy):
-        check(data, FUNCTIONS[name], shape, scheduler="threads", library=cupy)
+        try:
+            check(data, FUNCTIONS[name], shape, scheduler="threads", library=cupy)
+        except TypeError as error:
+            # `unique` compares subarrays of NumPy alone.
+            assume("subarrays of cupy" not in str(error))
+            raise
 
 
 #: Few examples, because a graph takes some tenths of a second on a cluster.

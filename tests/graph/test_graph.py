@@ -199,7 +199,7 @@ def test_names_of_keys_can_be_grouped_by_a_dashboard():
         names = {
             dask.utils.key_split(key) for key in own_tasks(dask_gpusort.sort(da.zeros(90, chunks=9), exchange="gather"))
         }
-    assert {"sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-merge"} <= names
+    assert {"sort-sample", "sort-count", "sort-scan", "sort-merge"} <= names
     assert all(name.replace("-", "").isalpha() for name in names)
 
 

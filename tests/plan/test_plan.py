@@ -200,7 +200,8 @@ def test_explain_describes_the_plan():
     assert "100 in as 17 runs, 100 out" in lines["chunks"]
     assert "gather" in lines["exchange"]
     assert dask_gpusort.explain(x, exchange="tasks").exchange == "tasks"
-    assert "merge" in dask_gpusort.explain(x, method="merge").detail
+    assert "merge" in dask_gpusort.explain(x, method="merge", stable=True).detail
+    assert "sorted once" in dask_gpusort.explain(x).detail
     assert "1,000 out" in dask_gpusort.explain(x, chunks=10**4).detail
 
 
@@ -320,6 +321,6 @@ def test_groups_on_threads_are_few_and_enough_for_every_thread():
     counts = {}
     for threads in (1, 2, 4, 16):
         with dask.config.set(num_workers=threads):
-            counts[threads] = int(dask_gpusort.explain(x).detail.split("groups")[1].split()[0])
+            counts[threads] = int(dask_gpusort.explain(x, stable=True).detail.split("groups")[1].split()[0])
     assert counts[1] > counts[2] > counts[4]
     assert all(count >= 2 * threads for threads, count in counts.items())

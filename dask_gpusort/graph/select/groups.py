@@ -341,8 +341,8 @@ def _in_library_of(codes: Any, keys: Any) -> Any:
     """Codes where the keys are."""
     if library_of(codes._meta) == library_of(keys._meta):
         return codes
-    like = np.empty_like(keys._meta, dtype=codes.dtype)
-    return codes.map_blocks(ops_for(keys._meta).from_host, dtype=codes.dtype, meta=like)
+    dtype = codes.dtype.newbyteorder("=")  # CuPy has no other
+    return codes.map_blocks(ops_for(keys._meta).from_host, dtype=dtype, meta=np.empty_like(keys._meta, dtype=dtype))
 
 
 def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...chunk.merge_choice import prefers_merge
 from ...config import setting
 from ...cost import describe
 from ...order import POSITION_BYTES, Order
@@ -36,6 +37,9 @@ from .finish import Finish
 from .local import LocalSort
 from .recipe import JoinedSort, SortRecipe
 from .request import Keys, Request, Want
+
+#: Runs that a processor merges no faster than it sorts them afresh, if it divides keys faster than it sorts them.
+DIVIDED_RUNS = 64
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ def plan_for(
         exchange=exchange,
         workers=workers,
         groups=setting("groups"),
+        sorts_last=exchange == "gather" and not presorted and _sorts_last(request),
     )
     return replace(plan, instead_of=instead_of)
 
@@ -130,6 +135,15 @@ def _joins(request: Request, given: InputChunks, inputs: Sequence[Any]) -> bool:
     if runtime.kind == "distributed" or setting("groups") is not None:
         return False
     return is_small(request.order, given) or (workers.threads == 1 and runtime.holds(inputs))
+
+
+def _sorts_last(request: Request) -> bool:
+    """Tell whether keys alone, of which equal ones are the same bits, are divided, and sorted once."""
+    order = request.order
+    alone = request.want == "keys" and order.coded and not order.has_ties and order.transit_dtype.itemsize > 2
+    here = request.runtime.one_process and request.runtime.library == "numpy" and not request.staged
+    # Without vectors NumPy's partition costs more than a merge of what is sorted.
+    return alone and here and request.method != "radix" and not prefers_merge(order.transit_dtype, DIVIDED_RUNS)
 
 
 def rows_bytes(request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Sequence[Size]] | None) -> float:

@@ -87,8 +87,15 @@ def sort_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Run:
     return run
 
 
-def sorted_run(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> Run:
-    """A sorted run, as `sort_run`; on a device it may still be in progress."""
+def run_columns(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> tuple[Any, list[Any]]:
+    """The checked keys and companions of a run that is not sorted yet."""
+    blocks = checked_blocks(arrays, source, local)
+    keys, *values = (column[0] if len(column) == 1 else _concatenated(column) for column in zip(*blocks, strict=True))
+    return keys, values
+
+
+def checked_blocks(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> list[Sequence[Any]]:
+    """The keys and the companions of each chunk of a run."""
     blocks: list[Sequence[Any]] = list(partition(len(arrays) // len(source.chunks), arrays))
     if not source.origins:
         what = [f"chunk {number} of the input" for number in source.chunks]
@@ -96,10 +103,16 @@ def sorted_run(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> Ru
     for number, block, size in zip(source.chunks, blocks, source.sizes, strict=True):
         if len(blocks) > 1 and len(block[0]) != size:
             raise wrong_size(f"chunk {number} of the input has {len(block[0])} keys", size)
+    return blocks
+
+
+def sorted_run(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> Run:
+    """A sorted run, as `sort_run`; on a device it may still be in progress."""
     if source.origins:
+        blocks = checked_blocks(arrays, source, local)
         origins = zip(blocks, source.origins, strict=True)
         return _merged([check_presorted(*block, order=local.order, origin=origin) for block, origin in origins], local)
-    keys, *values = (column[0] if len(column) == 1 else _concatenated(column) for column in zip(*blocks, strict=True))
+    keys, values = run_columns(arrays, source, local)
     if local.packed:
         keys, values = ops_for(keys).pack([keys, *values], local.directions), []
     run: Run = ops_for(keys, staged=local.staged).local_sort(keys, values, local.order, positions=local.positions)

@@ -25,6 +25,7 @@ from .finish import Finish, finish_groups, output_chunks
 from .local import LocalSort, check_presorted, checked_block, chunk_origins, local_sorts, run_sources
 from .scan import find_cuts
 from .scatter import own_pieces, scatter
+from .sort_last import chunks_of_groups, sort_last
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ class SortRecipe(ArrayRecipe):
             self._runs.exchange_runs(tasks, plan, self._sources, self.finish, self.direct)
         elif plan.by_tasks:
             exchange_by_tasks(tasks, plan, self._sources, self.finish, self.direct)
+        elif plan.sorts_last:
+            sort_last(tasks, plan, *self._sources, held)
         else:
             runs = local_sorts(tasks, *self._sources, held)
             found = find_cuts(tasks, plan, runs)
@@ -168,6 +171,9 @@ class SortRecipe(ArrayRecipe):
         plan, tasks, extra = self.plan, Tasks(self.token), len(chunks) - 1
         if plan.exchange == "gang":
             return self._of_members(tasks, name, which, extra, all_wanted=False)
+        if plan.sorts_last:
+            chunks_of_groups(tasks, name, plan)
+            return tasks
         keeps = plan.exchange == "runs"
         groups = [tasks.ref("sort-merge", group) for group in range(len(plan.groups))]
         cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", plan.rounds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ...chunk import ops_for
 from ...chunk.memory import return_free_memory
@@ -82,20 +82,20 @@ def scatter(tasks: Tasks, plan: Plan, runs: Sequence[TaskRef], found: CutRefs) -
 
 
 class RunList:
-    """Hold all runs and their cuts, whose memory returns to the system with the list."""
+    """Hold runs of some bytes, whose memory returns to the system with the list."""
 
-    def __init__(self, runs: list[CutRun]):
-        self.runs = runs
+    def __init__(self, runs: list[Any], nbytes: int):
+        self.runs, self._nbytes = runs, nbytes
 
     def __del__(self) -> None:
-        large = sum(cut.run.nbytes for cut in self.runs) >= RETURNED_BYTES
         self.runs.clear()
-        if large:
+        if self._nbytes >= RETURNED_BYTES:
             return_free_memory()
 
 
 def list_runs(runs: list[Run], chunks: Runs, cuts: list[Cuts], boundaries: Boundaries, order: Order) -> RunList:
-    """Task: all runs, each of some chunks, and their cuts."""
+    """Task: all runs, each of some chunks, and their cuts, as `CutRun`."""
     cuts_of = [some for some in cuts for _ in some.first]
     numbered = enumerate(zip(runs, chunks, cuts_of, strict=True))
-    return RunList([cut_run(run, number, own, some, boundaries, order) for number, (run, own, some) in numbered])
+    cut = [cut_run(run, number, own, some, boundaries, order) for number, (run, own, some) in numbered]
+    return RunList(cut, sum(run.nbytes for run in runs))

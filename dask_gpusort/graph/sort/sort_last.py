@@ -1,0 +1,154 @@
+"""Keys alone in one memory: count, scan, scatter, and sort last, so that each key is sorted once.
+
+::
+
+    all chunks ----> sort-sample (one)                     splitters
+                        |
+    chunk c ------> sort-count                             the chunk divided at the splitters; its counts are a row
+              (every chunk)                                of the table
+                        |
+                    sort-scan (one)                        the table, its scan, and where each group is cut
+                        |
+                    sort-merge g                           a group is joined, and sorted
+                        |
+                    output chunks                          from a group and the next one
+
+Equal keys are the same bits here, so their order is not kept. See `table.splitters` for the cuts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask.typing import Key
+
+from ...chunk.numpy_split import divide, divide_in_place, sample_keys, sort_pieces
+from ...order import Order
+from ...plan import Plan
+from ...table import IntArray, exclusive_scan
+from ...table.splitters import after, choose_splitters, find_cuts
+from .._dask import List
+from ..tasks import Tasks
+from .local import LocalSort, RunSource, checked_blocks, chunk_arrays, run_columns
+from .scan import checked_sizes
+from .scatter import RunList
+
+#: Keys of the sample, for the square of the number of groups: the sizes of groups then deviate by some 4 %.
+SAMPLED_KEYS = 128
+#: Size of a group, in output chunks, up to which these are views, which keep the group in memory.
+KEPT_PARTS = 16
+
+
+class Table(RunList):
+    """Hold all divided runs, and the cuts of the groups."""
+
+    def __init__(self, runs: list[np.ndarray], cuts: IntArray):
+        super().__init__(runs, sum(run.nbytes for run in runs))
+        self.cuts = cuts
+        self.starts = exclusive_scan(np.array(list(map(len, runs)), np.int64))
+
+
+class Group(NamedTuple):
+    """Hold the sorted keys of a group's segment."""
+
+    start: int  # rank of its first key
+    keys: np.ndarray
+    starts: IntArray  # shape (runs + 1,): global position of each run's first key in the input
+
+
+def find_splitters(runs: list[list[Any]], sources: tuple[RunSource, ...], local: LocalSort, plan: Plan) -> np.ndarray:
+    """Task: the splitters, from samples of all runs."""
+    checked = [checked_blocks(run, source, local) for run, source in zip(runs, sources, strict=True)]
+    sizes = checked_sizes(plan, np.array([sum(len(keys) for keys, *_ in blocks) for blocks in checked], np.int64))
+    step = max(1, int(sizes.sum() / (SAMPLED_KEYS * len(plan.groups) ** 2)))
+    sample = [sample_keys(keys, local.order, step, seed) for seed, (keys, *_) in enumerate(chain(*checked))]
+    return choose_splitters(np.concatenate(sample), np.arange(1, len(plan.groups)) / len(plan.groups))
+
+
+def divide_run(
+    arrays: list[Any], source: RunSource, local: LocalSort, splitters: np.ndarray
+) -> tuple[np.ndarray, IntArray]:
+    """Task: a run, divided at the splitters, and where its segments begin."""
+    return divide(run_columns(arrays, source, local)[0], local.order, splitters)
+
+
+def ranks_of_groups(size: int, groups: int) -> IntArray:
+    """The ranks at which equal groups begin, and the number of keys."""
+    return np.array([size * group // groups for group in range(groups + 1)], np.int64)
+
+
+def scan_table(divided: list[tuple[np.ndarray, IntArray]], splitters: np.ndarray, plan: Plan) -> Table:
+    """Task: where each group is cut."""
+    runs, ends = [keys for keys, _ in divided], np.stack([ends for _, ends in divided])
+    sizes = checked_sizes(plan, ends[:, -1])
+    ranks = ranks_of_groups(int(sizes.sum()), len(plan.groups))
+    cuts, far = find_cuts(ends, splitters, ranks)
+    if far:
+        runs = [keys.copy() for keys in runs]  # the results of other tasks stay as they are
+        every = np.sort(np.concatenate(runs))
+        splitters = np.union1d(splitters, np.union1d(every[far], after(every[far])))
+        cuts, far = find_cuts(np.stack([divide_in_place(keys, splitters) for keys in runs]), splitters, ranks)
+        assert not far
+    return Table(runs, cuts)
+
+
+def sort_group(table: Table, group: int, order: Order) -> Group:
+    """Task: join and sort the keys of a group's segment."""
+    pieces = [keys[slice(*ends)] for keys, ends in zip(table.runs, table.cuts[:, group : group + 2], strict=True)]
+    return Group(int(table.cuts[:, group].sum()), sort_pieces(pieces, order), table.starts)
+
+
+def take_ranks(groups: list[Group], start: int, stop: int) -> np.ndarray:
+    """Task: the keys of some ranks, from neighbouring groups."""
+    within = [slice(max(start - group.start, 0), max(stop - group.start, 0)) for group in groups]
+    parts = [(group.keys, part) for group, part in zip(groups, within, strict=True) if len(group.keys[part])]
+    if len(parts) > 1:
+        return np.concatenate([keys[part] for keys, part in parts])
+    keys, part = (parts or [(groups[0].keys, slice(0))])[0]
+    cut = keys[part]
+    return cut if keys.nbytes <= KEPT_PARTS * cut.nbytes else cut.copy()
+
+
+def take_chunk(groups: list[Group], chunk: int) -> np.ndarray:
+    """Task: an output chunk of unknown size: it has the size of the input chunk of the same number."""
+    return take_ranks(groups, *groups[0].starts[[chunk, chunk + 1]].tolist())
+
+
+def sort_last(
+    tasks: Tasks,
+    plan: Plan,
+    sources: Sequence[RunSource],
+    local: LocalSort,
+    keys: Sequence[Sequence[Key]],
+    held: Mapping[Key, Any],
+) -> None:
+    """Add all stages from the input chunks to the sorted groups; `held` chunks become part of the tasks."""
+    arrays = [chunk_arrays(source, keys, held) for source in sources]
+    splitters = tasks.add("sort-sample", 0, find_splitters, List(*arrays), tuple(sources), local, plan)
+    divided = [
+        tasks.add("sort-count", number, divide_run, run, source, local, splitters)
+        for number, (run, source) in enumerate(zip(arrays, sources, strict=True))
+    ]
+    table = tasks.add("sort-scan", 0, scan_table, List(*divided), splitters, plan)
+    for group in range(len(plan.groups)):
+        tasks.add("sort-merge", group, sort_group, table, group, plan.order)
+
+
+def chunks_of_groups(tasks: Tasks, name: str, plan: Plan) -> None:
+    """Add the output chunks."""
+    groups, known = len(plan.groups), not any(map(math.isnan, plan.chunks))
+    starts = list(accumulate(map(int, plan.chunks), initial=0)) if known else []
+    ranks = ranks_of_groups(starts[-1], groups) if known else None
+    for chunk in range(len(plan.chunks)):
+        if ranks is None:
+            tasks.put((name, chunk), take_chunk, tasks.refs("sort-merge", range(groups)), chunk)
+            continue
+        start, stop = starts[chunk : chunk + 2]
+        first, last = (int(np.searchsorted(ranks, rank, "right")) - 1 for rank in (start, max(start, stop - 1)))
+        # The last keys of a group are in the segment of the next one.
+        own = range(min(first, groups - 1), min(last + 2, groups))
+        tasks.put((name, chunk), take_ranks, tasks.refs("sort-merge", own), start, stop)
