@@ -131,6 +131,7 @@ def test_every_kernel_is_launched_and_compiles(architecture):
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_family_compiles(architecture):
     recorder = recorded_on(architecture)
