@@ -140,6 +140,15 @@ class Edge(NamedTuple):
     nans: np.ndarray
 
 
+class Edges(NamedTuple):
+    """The edges of all chunks, of which a row is that of the chunk with its number."""
+
+    chunks: np.ndarray
+    labels: np.ndarray
+    sizes: np.ndarray
+    nans: np.ndarray
+
+
 class Picked(NamedTuple):
     """What a chunk sorted by labels and keys knows of each of its groups."""
 
@@ -180,17 +189,20 @@ def edge_of(labels: Any, keys: Any, count: int | None) -> Edge:
     return Edge(*(on_host(column[ends]) for column in (found.labels, found.sizes, found.nans)))
 
 
-def pick_groups(
-    labels: Any, keys: Any, edges: Sequence[Edge], number: int, statistic: Statistic, count: int | None
-) -> Picked:
+def join_edges(edges: Sequence[Edge]) -> Edges:
+    """Join the edges of all chunks."""
+    chunks = np.repeat(np.arange(len(edges)), [len(edge.labels) for edge in edges])
+    return Edges(chunks, *map(np.concatenate, zip(*edges, strict=True)))
+
+
+def pick_groups(labels: Any, keys: Any, edges: Edges, number: int, statistic: Statistic, count: int | None) -> Picked:
     """The keys of a chunk at the ranks of each of its groups, which may have more keys in other chunks."""
     own, ops = Segments.of(labels, keys, count), ops_for(keys)
     sizes, nans, before = own.sizes.copy(), own.nans.copy(), np.zeros_like(own.sizes)
-    for at, label in zip([0, -1], edges[number].labels, strict=False):
-        rows = [(each, edge, edge.labels == label) for each, edge in enumerate(edges)]
-        sizes[at] = sum(int(edge.sizes[same].sum()) for _, edge, same in rows)
-        nans[at] = sum(int(edge.nans[same].sum()) for _, edge, same in rows)
-        before[at] = sum(int(edge.sizes[same].sum()) for each, edge, same in rows if each < number)
+    for at, label in zip([0, -1], edges.labels[edges.chunks == number], strict=False):
+        same = edges.labels == label
+        sizes[at], nans[at] = edges.sizes[same].sum(), edges.nans[same].sum()
+        before[at] = edges.sizes[same & (edges.chunks < number)].sum()
     counts = sizes - nans * statistic.skip_nan
     ranks = statistic.ranks(counts) - before
     found = (ranks >= 0) & (ranks < own.sizes)

@@ -26,7 +26,7 @@ from dask.base import is_dask_collection
 from dask.typing import Key
 
 from ...chunk import complete, library_of, ops_for
-from ...chunk.groups import Groups, edge_of, gather_groups, head_of, join_picked, pick_groups, reduce_groups
+from ...chunk.groups import Groups, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups, reduce_groups
 from ...chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ...chunk.reducers import Reducer
 from ...chunk.tie_groups import may_be_nan
@@ -375,7 +375,7 @@ class GroupPicks(ArrayRecipe):
         tasks = Tasks(self.token)
         pairs = [[TaskRef((name, part)) for name in self.names[::-1]] for part in range(self.parts)]
         edges = [tasks.add("group-edge", part, edge_of, *pair, self.count) for part, pair in enumerate(pairs)]
-        every = tasks.add("group-edges", 0, list, List(*edges))
+        every = tasks.add("group-edges", 0, join_edges, List(*edges))
         picked = [
             tasks.add("group-pick", part, pick_part, *pair, every, part, self.statistic, self.count)
             for part, pair in enumerate(pairs)

@@ -1,14 +1,13 @@
 """NVRTC compiles the kernels for every architecture, without a GPU.
 
-The instances are those that the package launches; a recorder collects them and runs none. Instances that differ only in
-the kind of order (signed, float, descending, ...) form one family. To compile all families for all architectures takes
-many minutes. By default every kernel is compiled for every architecture, and every family for at least one;
-``-m thorough`` compiles every family for every architecture.
+The instances are those that the package launches on a GPU of an architecture; a recorder collects them and runs none.
+Instances that differ only in the kind of order (signed, float, descending, ...) form one family. All families take half
+an hour. By default every kernel is compiled for every architecture, and the families of two dtypes are spread over the
+architectures; ``-m thorough`` compiles every family for every architecture.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections import defaultdict
@@ -31,9 +30,10 @@ except Exception as error:  # CuPy passes on any error of the platform's loader
     pytest.skip(f"CuPy finds no NVRTC: install dask_gpusort[cu13] ({error})", allow_module_level=True)
 
 ARCHITECTURES = tuple(GPUS)
+#: The narrowest and the widest keys of one word: sorts of these launch every kernel.
+FEW_DTYPES = ("u1", "i8")
 #: Of a multiprocessor, on all of them; a thread has a multiple of eight.
 REGISTERS, REGISTER_STEP = 1 << 16, 8
-MEASURED = 90
 #: From here on the compiler adds what the driver reserves to the static shared memory of a block that has any.
 RESERVED_IN_STATIC = 90
 #: Few, so that parallel compilers finish at about the same time; several, so that headers are parsed less often.
@@ -42,68 +42,31 @@ ORDER = re.compile(r"KeyOrder<(u\d+), Kind::\w+, \w+>")
 GLOBAL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(")
 
 
-@functools.cache
-def recorded_on(architecture):
-    """Launches on a GPU of an architecture: its limits decide the shapes of blocks, for few dtypes as for all."""
+def recorded_on(architecture, *dtypes_and_directions):
+    """Launches on a GPU of an architecture: its limits decide the shapes of blocks."""
     recorder = Recorder(GPUS[architecture])
-    if architecture == MEASURED:
-        record_everything(recorder)
-    else:
-        record_everything(recorder, ("u4", "i8"), (False,))
+    record_everything(recorder, *dtypes_and_directions)
     return recorder
 
 
-@pytest.fixture(scope="module")
-def recorded():
-    """The instances that the package launches on the GPU that the shapes of blocks were measured on."""
-    return recorded_on(MEASURED)
-
-
-@pytest.fixture(scope="module")
-def families(recorded):
+def families(recorder):
     """For each (source, kernel) its families; a family is a list of names that differ only in the kind of order."""
     found = defaultdict(lambda: defaultdict(list))
-    for source, name in recorded.instances:
+    for source, name in recorder.instances:
         found[source, name.partition("<")[0]][ORDER.sub(r"KeyOrder<\1>", name)].append(name)
     return {kernel: list(by_family.values()) for kernel, by_family in found.items()}
 
 
-def test_every_kernel_is_launched(families, recorded):
-    in_sources = {
-        (path.relative_to(loader.SOURCES).as_posix(), kernel)
-        for path in loader.SOURCES.rglob("*.cu")
-        for kernel in GLOBAL.findall(path.read_text())
-    }
-    with_expression = {(source, name.partition("<")[0]) for _, source, name in recorded.expressions}
-    assert set(families) | with_expression == in_sources
+def choose(recorder, turn, turns):
+    """Names to compile, by source and expression: one of each family of this turn, and at least one of every kernel.
 
-
-def shapes_of(architecture, families):
-    """Names that other GPUs do not launch, by source."""
-    known = {name for of_kernel in families.values() for family in of_kernel for name in family}
-    found = defaultdict(list)
-    for source, name in recorded_on(architecture).instances:
-        if name not in known:
-            found[source].append(name)
-    return found
-
-
-def choose(families, turn, turns):
-    """Names to compile for one architecture, by source: one of each of its families, and at least one of every kernel.
-
-    Other architectures get other families and other orders of the same family.
+    Other turns get other families and other orders of the same family.
     """
     chosen = defaultdict(list)
-    for (source, _), of_kernel in families.items():
+    for (source, _), of_kernel in families(recorder).items():
         mine = range(turn, len(of_kernel), turns) or (turn % len(of_kernel),)
-        chosen[source] += [of_kernel[f][(turn + f) % len(of_kernel[f])] for f in mine]
+        chosen[source, None] += [of_kernel[f][(turn + f) % len(of_kernel[f])] for f in mine]
     return chosen
-
-
-def launched_on(architecture, source, name):
-    """Launches of a kernel on a GPU; where none is recorded there, the threads of those on another."""
-    found = recorded_on(architecture).instances.get((source, name))
-    return found or Launched(recorded_on(MEASURED).instances.get((source, name), Launched()).threads)
 
 
 def check_fit(architecture, name, taken, launched):
@@ -118,7 +81,7 @@ def check_fit(architecture, name, taken, launched):
     assert registers * launched.threads <= REGISTERS, f"{name} for sm_{architecture}: {taken}, {launched}"
 
 
-def compile_for(architecture, source, names, expression=None):
+def compile_for(architecture, recorder, source, expression, names):
     code = loader.read_source(source, expression)
     program = nvrtc.createProgram(code, source, [], [])
     try:
@@ -130,7 +93,7 @@ def compile_for(architecture, source, names, expression=None):
         )
         taken = usage(nvrtc.getCUBIN(program))
         for name in names:
-            launched = launched_on(architecture, source, name)
+            launched = recorder.instances.get((source, name), Launched())
             check_fit(architecture, name, taken[nvrtc.getLoweredName(program, name)], launched)
     except nvrtc.NVRTCError:
         pytest.fail(f"{source} for sm_{architecture}:\n{nvrtc.getProgramLog(program)[:4000]}")
@@ -138,32 +101,38 @@ def compile_for(architecture, source, names, expression=None):
         nvrtc.destroyProgram(program)
 
 
-def compile_all(architecture, chosen):
+def compile_all(architecture, recorder, chosen):
     if architecture not in nvrtc.getSupportedArchs():
         pytest.skip(f"this NVRTC {nvrtc.getVersion()} does not compile for sm_{architecture}")
     programs = [
-        (source, names[first : first + NAMES_PER_PROGRAM])
-        for source, names in chosen.items()
+        (*key, names[first : first + NAMES_PER_PROGRAM])
+        for key, names in chosen.items()
         for first in range(0, len(names), NAMES_PER_PROGRAM)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda program: compile_for(architecture, *program), programs))
+        list(pool.map(lambda program: compile_for(architecture, recorder, *program), programs))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_kernel_compiles(families, architecture):
-    chosen = choose(families, ARCHITECTURES.index(architecture), len(ARCHITECTURES))
-    for source, names in shapes_of(architecture, families).items():
-        chosen[source] += names
-    compile_all(architecture, chosen)
-
-
-def test_expressions_compile(recorded):
-    for expression, source, name in recorded.expressions:
-        compile_for(ARCHITECTURES[0], source, [name], expression)
+def test_every_kernel_is_launched_and_compiles(architecture):
+    recorder = recorded_on(architecture, FEW_DTYPES, (False,))
+    chosen = choose(recorder, ARCHITECTURES.index(architecture), len(ARCHITECTURES))
+    if architecture == ARCHITECTURES[0]:
+        for expression, source, name in recorder.expressions:
+            chosen[source, expression].append(name)
+    with_expression = {(source, name.partition("<")[0]) for _, source, name in recorder.expressions}
+    in_sources = {
+        (path.relative_to(loader.SOURCES).as_posix(), kernel)
+        for path in loader.SOURCES.rglob("*.cu")
+        for kernel in GLOBAL.findall(path.read_text())
+    }
+    assert set(families(recorder)) | with_expression == in_sources
+    compile_all(architecture, recorder, chosen)
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_family_compiles(families, architecture):
-    compile_all(architecture, choose(families, 0, 1))
+def test_every_family_compiles(architecture):
+    recorder = recorded_on(architecture)
+    compile_all(architecture, recorder, choose(recorder, 0, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import dask
 import dask.array as da
@@ -12,6 +13,7 @@ from distributed.protocol import deserialize, serialize
 from support import gangs, host_cuda, oracle
 from support.host_cuda.launches import record_ranks_of_samples
 from support.host_kernels import replace_cupy_of_steps, use_small_merges
+from support.marks import grid
 
 import dask_gpusort
 from dask_gpusort import kernels
@@ -42,6 +44,8 @@ ORDERS = {
 
 #: Every dtype with a code.
 CODED = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "M8[s]", "m8[s]"]
+#: One of each width and kind: the kernels of the others differ in the order alone, and have tests of their own.
+KINDS = ["?", "u1", "f2", "i4", "M8[s]", "c8", "c16"]
 SUMMARY_FIELDS = ("sizes", "keys", "bracket", "left", "right", "start", "stop")
 
 
@@ -135,11 +139,9 @@ def drawn_keys(dtype, n, kind):
     return some if kind == "random" else some[rng.integers(0, 1 if kind == "equal" else len(some), n)]
 
 
-@pytest.mark.parametrize("stable", [False, True])
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", CODED)
-def test_rank_summary_of_codes_takes_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):
-    order = Order(np.dtype(dtype), descending, stable)
+@pytest.mark.parametrize(("dtype", "how"), grid(CODED, list(product((False, True), repeat=2))))
+def test_rank_summary_of_codes_takes_one_launch_and_one_copy(device, monkeypatch, dtype, how):
+    order = Order(np.dtype(dtype), *how)
     launches, copies = [], []
     get = device.cupy.ndarray.get
     monkeypatch.setattr(Launch, "run", lambda launch: (launches.append(launch), device.launch(launch)))
@@ -271,8 +273,7 @@ def test_reducers_of_lanes(device, monkeypatch, dtype, axes):
         np.testing.assert_array_equal(np.asarray(got), expected)
 
 
-@pytest.mark.parametrize("first", [1 << 16, 1])
-@pytest.mark.parametrize("dtype", CODED)
+@pytest.mark.parametrize(("dtype", "first"), grid(CODED, [1 << 16, 1]))
 def test_keys_inside_brackets(device, monkeypatch, dtype, first):
     """At first there is memory for all keys, or for few. Ends that NumPy calls equal have the same counts."""
     monkeypatch.setattr("dask_gpusort.chunk.cupy_select._FEWEST", first)
@@ -356,7 +357,10 @@ def test_pack(device, dtypes):
     np.testing.assert_array_equal(packed, expected)
 
 
-@pytest.mark.parametrize("dtype", [*CODED, "c16"])
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(dtype, marks=() if dtype in KINDS else pytest.mark.thorough) for dtype in [*CODED, "c16"]],
+)
 @pytest.mark.parametrize("kind", ["random", "few", "equal"])
 def test_tie_groups(device, monkeypatch, dtype, kind):
     """Of sorted keys, and back at the positions of the unsorted keys."""
@@ -387,9 +391,7 @@ def test_tie_groups(device, monkeypatch, dtype, kind):
             np.testing.assert_array_equal(np.ravel(got), numpy_ops.rank_keys(matrix, method, "f8", descending))
 
 
-@pytest.mark.parametrize("equal_nan", [True, False])
-@pytest.mark.parametrize("dtype", CODED)
-@pytest.mark.parametrize("kind", ["random", "few", "positive"])
+@pytest.mark.parametrize(("dtype", "kind", "equal_nan"), grid(CODED, ["random", "few", "positive"], [True, False]))
 def test_distinct_keys_that_are_few(device, monkeypatch, dtype, kind, equal_nan):
     """They are found as a sort finds them, unless keys of different bits are equal."""
     monkeypatch.setattr("dask_gpusort.chunk.cupy_ties.LEAST_OF_FEW", 1)
