@@ -47,6 +47,19 @@ def test_all_nan_lanes_warn_as_in_numpy():
             computed(dask_gpusort.nanmedian(darr, strategy=strategy))
 
 
+@pytest.mark.parametrize("dtype", [">f8", ">m8[s]"])
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+def test_nan_in_swapped_byte_order(dtype, shape):
+    array = np.array(["NaT" if dtype[1] == "m" else np.nan, 1, 2, 3], dtype).reshape(shape)
+    for strategy, axis, name in product(STRATEGIES, (None, 0), ("quantile", "nanquantile")):
+        found = getattr(dask_gpusort, name)(
+            da.from_array(array, chunks=1), [0.5], axis, method="lower", strategy=strategy
+        )
+        assert computed(found).dtype == found.dtype == array.dtype
+    parts = dask_gpusort.partition(da.from_array(array, chunks=1), [0, 1], None)
+    assert computed(parts).dtype == parts.dtype
+
+
 def test_complex_medians():
     array = ours.make("c16", 2000, "small")
     array[array != array] = 0
@@ -80,6 +93,12 @@ def test_chunks_without_lanes(shape):
     for strategy in STRATEGIES:
         for keepdims in (False, True):
             check("quantile", array, darr, [0.1, 0.5], -1, keepdims=keepdims, strategy=strategy)
+
+
+def test_no_quantiles():
+    array = np.random.default_rng(0).random(1000)
+    for strategy in STRATEGIES:
+        check("quantile", array, da.from_array(array, chunks=300), [], strategy=strategy)
 
 
 def test_an_array_without_dimensions():

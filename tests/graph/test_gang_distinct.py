@@ -55,6 +55,14 @@ def test_distinct_keys_are_spread_evenly(gang, keys):
     assert max(values.chunks[0]) < 1.2 * values.size / 3
 
 
+@COMPUTED
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_nan_that_are_sorted_apart_are_one_group(gang, dtype):
+    host = np.repeat(np.array([complex(1, np.nan), complex(np.nan, 1), complex(np.nan, np.nan)], dtype), 10)
+    values, counts = gang.check(dask_gpusort.unique, [host], [((10,) * 3,)], [0, 1, 2], return_counts=True)
+    assert (len(values), counts.tolist()) == (1, [30])
+
+
 def test_ranks_refuse_nan_on_request(gang):
     x = gang.placed(ours.make("f8", 300, "special"), ((50,) * 6,), [0, 1])
     with pytest.raises(ValueError, match="contains nan"):
