@@ -16,7 +16,6 @@ from support.sorting import computed
 
 import dask_gpusort
 
-FUNCTIONS = ("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")
 STRATEGIES = ("auto", "samples", "rechunk", "join")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from unittest import mock
 
 import dask
 import dask.array as da
@@ -29,12 +28,6 @@ def quiet():
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
-
-
-def in_rounds(rounds):
-    """Plan so many rounds, if there are as many keys."""
-    fetched = select.FETCHED_BYTES if rounds == 1 else 0
-    return mock.patch.multiple(select, FETCHED_BYTES=fetched, LEAST_SAMPLES=1 << 9, MOST_ROUNDS=rounds)
 
 
 def test_members_and_one_task_more(client):
