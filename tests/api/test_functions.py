@@ -1030,7 +1030,7 @@ def test_on_a_gpu(name, data, shape):
 @pytest.mark.parametrize(
     ("name", "exchange"),
     [
-        *product(("sort", "argsort", "sort_by_key", "lexsort"), ("runs", "tasks", "gather", "gang")),
+        *product(("sort", "argsort", "sort_by_key", "lexsort", "key", "less"), ("runs", "tasks", "gather", "gang")),
         *product(("take_along_axis", "put_along_axis"), ("runs",)),
     ],
 )
