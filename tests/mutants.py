@@ -201,7 +201,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
     },
-    "api/test_sets.py": {
+    "union1d intersect1d setdiff1d setxor1d": {
         "sets: NaN of both": ("return first & second & ~nans", "return first & second"),
         "sets: NaN of one": ("(first ^ second) | nans", "first ^ second"),
         "sets: NaN of the first": ("(~second | nans)", "~second"),
@@ -332,7 +332,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "intersect1d": {
         "sets: positions in the second": ("of_second - int(length)", "of_second"),
     },
-    "api/test_ranks.py": {
+    (
+        "api/test_functions.py::test_one_dimension[rank] api/test_functions.py::test_in_a_gang[rank] "
+        "api/test_functions.py::test_kept_runs[rank]"
+    ): {
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
     },

@@ -20,7 +20,7 @@ from support.sorting import computed, groups
 import dask_gpusort
 from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
 
-DTYPES = [StringDType(na_object=math.nan), StringDType(na_object=ours.UNKNOWN), np.dtype(object)]
+DTYPES = [*(StringDType(na_object=one) for one in (math.nan, ours.UNKNOWN, np.datetime64("NaT"))), np.dtype(object)]
 FLAGS = st.fixed_dictionaries(
     {name: st.booleans() for name in ("return_index", "return_inverse", "return_counts", "equal_nan")}
 )
@@ -42,6 +42,8 @@ OF_ONE: dict[str, tuple[Any, Any]] = {
     ),
     "sort": (dask_gpusort.sort, DIRECTIONS),
     "argsort": (dask_gpusort.argsort, DIRECTIONS),
+    "lexsort": (lambda x, **how: dask_gpusort.lexsort([x], **how), DIRECTIONS),
+    "lexsort of two keys": (lambda x, **how: dask_gpusort.lexsort([x, x], **how), DIRECTIONS),
     "topk": (dask_gpusort.topk, st.fixed_dictionaries({"k": st.integers(-9, 9)})),
     "is_sorted": (dask_gpusort.is_sorted, DIRECTIONS),
 }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
 from support.marks import for_each
 from support.ranks import ranks_of_lanes
-from support.sorting import computed, groups
+from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
@@ -26,17 +25,6 @@ def check(x, array, axis, method, nan_policy, pct, descending=False):
     return found
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("descending", [False, True])
-def test_lanes_that_no_chunk_holds(method, axis, descending, monkeypatch):
-    monkeypatch.setattr("dask_gpusort.graph.select.statistics.chunk_limit", lambda array: 0)
-    array = np.random.default_rng(0).integers(0, 9, (12, 10)).astype("f4")
-    array[3, 4] = np.nan
-    x = da.from_array(array, chunks=(5, 4))
-    assert check(x, array, axis, method, "omit", True, descending).chunks == x.chunks
-
-
 @for_each(product(["i1", "u8", "?", "f2", ">f8", "c16", "M8[D]", "S3", "U2", "T", "O", "f4,i2"], [40, 7], METHODS))
 def test_descending_ranks_are_those_of_negated_ranks(dtype, chunks, method):
     """The greatest element has rank 1, also of dtypes without negation."""
@@ -46,16 +34,6 @@ def test_descending_ranks_are_those_of_negated_ranks(dtype, chunks, method):
     found = dask_gpusort.rank(x, method=method, nan_policy="omit", descending=True)
     wanted = dask_gpusort.rank(da.from_array(-dense, chunks=chunks), method=method, nan_policy="omit")
     np.testing.assert_array_equal(computed(found), computed(wanted))
-
-
-@pytest.mark.parametrize("exchange", ["runs", "tasks", "gather"])
-def test_descending_ranks_on_a_cluster(on_cluster, exchange):
-    array = ours.make("f4", 2000, "few")
-    with groups(4), dask.config.set({"gpusort.exchange": exchange}):
-        for method in ("average", "ordinal"):
-            options = {"method": method, "nan_policy": "omit", "pct": True, "descending": True}
-            found = dask_gpusort.rank(da.from_array(array, chunks=300), **options).compute()
-            np.testing.assert_array_equal(found, ranks_of_lanes(array, None, *options.values()))
 
 
 @pytest.mark.parametrize("shape", [(40,), (8, 5)])

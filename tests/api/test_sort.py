@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 from fractions import Fraction
 
 import dask
@@ -13,18 +12,9 @@ import pytest
 from numpy.dtypes import StringDType
 from support import oracle
 from support import strategies as ours
-from support.marks import grid
 from support.sorting import computed, groups
 
 import dask_gpusort
-
-
-@pytest.mark.parametrize("chunk", [40, 7])
-@pytest.mark.parametrize("dtype", ["f2", "f8", "c8"])
-def test_a_stable_sort_keeps_equal_elements_in_order(dtype, chunk):
-    array = np.array([0.0, -0.0, np.nan, -np.nan, 1.0] * 8)[::-1].astype(dtype)
-    found = dask_gpusort.sort(da.from_array(array, chunks=chunk), stable=True)
-    oracle.assert_same_bits(computed(found), oracle.sort(array))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -83,44 +73,6 @@ def test_sorted_halves_of_strings(chunks):
     assert computed(dask_gpusort.sort(x)).tolist() == sorted(names)
 
 
-@pytest.mark.parametrize("missing", [np.nan, ours.UNKNOWN, np.datetime64("NaT")], ids=["nan", "unknown", "nat"])
-@pytest.mark.parametrize("chunks", [2, 5])
-def test_missing_strings_are_last_in_both_directions(missing, chunks):
-    array = np.array(["b", missing, "a", missing, ""], dtype=StringDType(na_object=missing))
-    x = da.from_array(array, chunks=chunks, name=False)
-    np.testing.assert_array_equal(computed(dask_gpusort.argsort(x)), np.argsort(array, kind="stable"))
-    with groups(3):
-        assert computed(dask_gpusort.sort(x)).tolist() == ["", "a", "b", missing, missing]
-        assert computed(dask_gpusort.sort(x, descending=True)).tolist() == ["b", "a", "", missing, missing]
-        assert computed(dask_gpusort.lexsort((x, da.zeros(5, chunks=chunks)))).tolist() == [4, 2, 0, 1, 3]
-
-
-@pytest.mark.parametrize("chunks", [2, 3, 7])
-@pytest.mark.parametrize(
-    ("elements", "ascending_order"),
-    [
-        ([3, math.nan, 1, math.nan, 2, 0.5, math.nan], [5, 2, 4, 0, 1, 3, 6]),
-        (["b", math.nan, "", "a"], [2, 3, 0, 1]),
-        ([Decimal(2), Decimal("NaN"), Decimal(-1)], [2, 0, 1]),
-        ([math.nan] * 4, [0, 1, 2, 3]),
-    ],
-    ids=["numbers", "strings", "decimals", "only NaN"],
-)
-def test_objects_unequal_to_themselves_are_last_in_both_directions(elements, ascending_order, chunks):
-    array = ours._objects(elements)
-    missing = [index for index in ascending_order if elements[index] != elements[index]]
-    descending_order = [index for index in ascending_order[::-1] if index not in missing] + missing
-    x = da.from_array(array, chunks=chunks, name=False)
-    for descending, wanted in ((False, ascending_order), (True, descending_order)):
-        with groups(3):
-            assert computed(dask_gpusort.argsort(x, descending=descending)).tolist() == wanted
-            found = computed(dask_gpusort.sort(x, descending=descending))
-            assert computed(dask_gpusort.lexsort([x], descending=descending)).tolist() == wanted
-            same = da.zeros(len(elements), chunks=chunks)
-            assert computed(dask_gpusort.lexsort([x, same], descending=descending)).tolist() == wanted
-        oracle.assert_same_bits(found, array[wanted])
-
-
 class Version:
     """An object with `<` alone, which is all that NumPy needs."""
 
@@ -161,12 +113,10 @@ def test_empty_arrays_and_single_elements(shape):
         oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(array, axis))
 
 
-@pytest.mark.parametrize(
-    ("exchange", "scheduler"), grid(["auto", "join", "gather", "tasks"], ["threads", "synchronous", "processes"])
-)
-def test_local_schedulers(scheduler, exchange):
+@pytest.mark.parametrize("exchange", ["auto", "join", "gather", "tasks"])
+def test_processes(exchange):
     array = ours.make("f8", 2000, "special")
-    with dask.config.set(scheduler=scheduler), groups(5):
+    with dask.config.set(scheduler="processes"), groups(5):
         x = da.from_array(array, chunks=150)
         found = dask_gpusort.sort(x, stable=True, exchange=exchange), dask_gpusort.argsort(x, exchange=exchange)
         kept, positions = dask.compute(*found)
@@ -205,17 +155,6 @@ def test_output_chunks_are_writable():
     one, two = dask.compute(spoilt.blocks[0], found.blocks[5:], scheduler="synchronous")
     assert not one.any()
     oracle.assert_same_bits(two, wanted[200:])
-
-
-def test_sorts_of_sorted_arrays_and_later_operations():
-    array = ours.make("i4", 300, "few")
-    x = da.from_array(array, chunks=40)
-    with groups(3):
-        once = dask_gpusort.sort(x)
-        twice = dask_gpusort.sort(once, descending=True)
-        shifted = dask_gpusort.sort(once + 1) - 1
-    oracle.assert_same_bits(computed(twice), np.sort(array)[::-1].copy())
-    oracle.assert_same_bits(computed(shifted), np.sort(array))
 
 
 def test_equal_calls_have_equal_names():

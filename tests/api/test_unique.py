@@ -15,6 +15,7 @@ from support.sorting import check_sizes
 import dask_gpusort
 from dask_gpusort.chunk import distinct
 from dask_gpusort.graph.sets.distinct import sorted_distinct, stable_keys
+from dask_gpusort.graph.sets.local import spread
 
 compute = functools.partial(dask.compute, scheduler="synchronous")
 #: The optional results: indices, inverse and counts.
@@ -67,6 +68,15 @@ def test_nothing_but_distinct_keys_moves():
     request, _ = stable_keys(x)
     values = sorted_distinct(request, x, distinct.Columns(), True).columns["values"]
     assert values.compute().tolist() == [0] * 10 + [1] * 10 + [2] * 10
+
+
+def test_what_is_spread_must_fit_the_distinct_keys():
+    inverse = np.array([1, 0, 2, 1], np.uint32)
+    assert spread(np.array([5, 6, 7]), inverse).tolist() == [6, 5, 7, 6]
+    assert spread(np.empty(0), inverse[:0]).tolist() == []
+    for known in ([5, 6, 7, 8], [5, 6], []):
+        with pytest.raises(RuntimeError, match=rf"3 distinct keys, where {len(known)} were sorted.*persist"):
+            spread(np.array(known), inverse)
 
 
 def test_the_number_of_tasks_is_linear():

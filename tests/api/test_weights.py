@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -31,26 +30,6 @@ def test_whole_lanes_have_the_bits_of_numpy():
             da.from_array(array, chunks=(20, 150)), q, axis, weights=weights, strategy="rechunk", **METHOD
         )
         np.testing.assert_array_equal(computed(got), np.quantile(array, q, axis, weights=weights, **METHOD))
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1])
-def test_long_lanes_are_sorted(axis):
-    """Lanes longer than a chunk may be are sorted, with their weights."""
-    rng = np.random.default_rng(1)
-    array, weights = rng.random((60, 50)), rng.integers(0, 5, (60, 50))
-    array[3, 4] = np.nan
-    with dask.config.set({"array.chunk-size": "64B"}):
-        found = [
-            getattr(dask_gpusort, name)(
-                da.from_array(array, chunks=(7, 6)), [0, 0.3, 1], axis, weights=weights, **METHOD
-            )
-            for name in ("quantile", "nanquantile")
-        ]
-        assert all(any("pick-part" in str(key) for key in one.__dask_graph__()) for one in found)
-        for name, lazy in zip(("quantile", "nanquantile"), found, strict=True):
-            np.testing.assert_array_equal(
-                computed(lazy), getattr(np, name)(array, [0, 0.3, 1], axis, weights=weights, **METHOD)
-            )
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.data())

@@ -127,20 +127,6 @@ def noted(ran, step):
     return note
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
-def test_less_on_a_cluster(client, exchange):
-    array = ours.make("i4", 3000)
-    by = array[np.argsort(array % 100, kind="stable")]
-    with groups(5):
-        x = da.from_array(array, chunks=400)
-        found = dask_gpusort.sort(x, less=lambda a, b: a % 100 < b % 100, exchange=exchange)
-        oracle.assert_same_bits(found.compute(), by)
-        merged = dask_gpusort.merge_sorted(found, found, key=lambda block: block % 100, exchange=exchange)
-        wanted = np.concatenate([by, by])
-        oracle.assert_same_bits(merged.compute(), wanted[np.argsort(wanted % 100, kind="stable")])
-        assert dask_gpusort.is_sorted(merged, key=lambda block: block % 100).compute()
-
-
 @pytest.mark.parametrize(("exchange", "fuse"), grid(EXCHANGES, [False, True]))
 def test_sorts_in_a_larger_graph(client, exchange, fuse):
     arrays = [ours.make("i8", 1000, seed=seed) for seed in (1, 2)]

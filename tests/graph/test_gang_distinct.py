@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from contextlib import contextmanager
 
@@ -17,7 +16,7 @@ from support import strategies as ours
 
 import dask_gpusort
 from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.graph.sets.distinct import OfGroups, numbers
+from dask_gpusort.graph.sets.distinct import OfGroups
 from dask_gpusort.graph.sets.number import Numbering
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers
@@ -57,21 +56,6 @@ def test_distinct_keys_are_spread_evenly(gang, keys):
 
 
 @COMPUTED
-@pytest.mark.parametrize("dtype", ["f8", "c16", "M8[s]"])
-def test_all_nan_are_one_group_on_one_member(gang, dtype):
-    host = ours.make(dtype, 300, "special")
-    host[::2] = np.array("NaT" if dtype == "M8[s]" else np.nan, dtype)
-    got = gang.check(dask_gpusort.unique, [host], [((50,) * 6,)], [0, 1, 2, 2, 1], return_counts=True)
-    assert np.isnat(got[0]).sum() == 1 if dtype == "M8[s]" else np.isnan(got[0]).sum() == 1
-    all_nan = np.full_like(host, host[0])
-    gang.check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], return_inverse=True, return_index=True)
-    gang.check(dask_gpusort.unique, [all_nan], [((50,) * 6,)], [0, 1], equal_nan=False)
-    if dtype != "c16":
-        with pytest.raises(ValueError, match="contains nan"):
-            dask_gpusort.rank(gang.placed(host, ((50,) * 6,), [0, 1]), nan_policy="raise").compute()
-
-
-@COMPUTED
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
 def test_nan_that_are_sorted_apart_are_one_group(gang, dtype):
     host = np.repeat(np.array([complex(1, np.nan), complex(np.nan, 1), complex(np.nan, np.nan)], dtype), 10)
@@ -79,15 +63,13 @@ def test_nan_that_are_sorted_apart_are_one_group(gang, dtype):
     assert (len(values), counts.tolist()) == (1, [30])
 
 
+def test_ranks_refuse_nan_on_request(gang):
+    x = gang.placed(ours.make("f8", 300, "special"), ((50,) * 6,), [0, 1])
+    with pytest.raises(ValueError, match="contains nan"):
+        dask_gpusort.rank(x, nan_policy="raise").compute()
+
+
 # The plan.
-
-
-def test_without_a_cluster_a_gang_is_refused():
-    with dask.config.set({"scheduler": "threads", "gpusort.exchange": "gang"}):
-        assert dask_gpusort.unique(da.zeros(10, chunks=-1)).compute().tolist() == [0]
-        for function in (dask_gpusort.unique, dask_gpusort.nunique, dask_gpusort.rank):
-            with pytest.raises(ValueError, match="needs a distributed Client.*exchange='auto'"):
-                function(da.zeros(10, chunks=5))
 
 
 def test_explain_says_that_a_gang_finds_them(client):
@@ -212,13 +194,6 @@ def fails_once(original):
     return fetch
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("number", [1, 3])
-def test_a_worker_process_is_killed_between_exchanges(client, tmp_path, rank, number):
-    ranks = dask_gpusort.rank(da.from_array(ARRAY, chunks=500))
-    oracle.assert_same_bits(gangs.computed_despite_a_kill(client, tmp_path, ranks, rank, number), RANKS)
-
-
 def work_of(keys):
     """The work of a member with one chunk, beside another one."""
     order, numbering = Order(keys.dtype, stable=True), Numbering((), (), 2, True, ())
@@ -235,25 +210,6 @@ def test_a_member_that_is_computed_again_has_changed_if_its_keys_have(dtype):
     start = member.Start([work.summaries] * 2, [1])
     with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
         next(work.exchanges(start))
-
-
-@pytest.mark.parametrize("dtype", ["i8", "f8", "c16", "U4"])
-def test_an_attempt_leaves_the_distinct_keys_as_they_are(dtype):
-    keys = ours.make(dtype, 100, "few")
-    results = (distinct.Result(OfGroups("values"), keys.dtype), distinct.Result(numbers, np.dtype(np.int64), "keys"))
-    order, numbering = Order(keys.dtype, stable=True), Numbering((), (), 1, True, ())
-    job = distinct.DistinctJob(order, Columns(inverse=True), numbering, ((100,),), (((0,),),), results)
-    work = job([keys], 0)
-    for _ in range(2):
-        attempt = work.exchanges(member.Start([work.summaries], []))
-        shards = next(attempt)
-        with contextlib.suppress(StopIteration):
-            while True:
-                shards = attempt.send(shards.sent)
-    work.finish()
-    values, (inverse,) = work.arrays
-    for one, other in zip((values, inverse), np.unique(keys, return_inverse=True), strict=True):
-        oracle.assert_same_values(one, other)
 
 
 @given(st.lists(st.integers(0, 200), max_size=60, unique=True), st.none() | st.integers(0, 200), st.booleans())

@@ -765,16 +765,11 @@ def test_without_gangs_other_exchanges_are_used(client, monkeypatch, cause):
     oracle.assert_same_bits(dask_gpusort.sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
 
 
-def test_a_scheduler_of_another_version_refuses_the_coordinator(client, monkeypatch):
-    monkeypatch.setattr(_distributed, "_OF_A_SCHEDULER", ("tasks", "no_such_attribute"))
-    with pytest.raises(ValueError, match="exchange='gang' does not fit .*no_such_attribute"):
-        gang_sort(da.from_array(ARRAY, chunks=1000))
-    assert "gpusort-gang" not in client.cluster.scheduler.plugins
-
-
-def test_a_worker_of_another_version_refuses_the_coordinator(client, monkeypatch):
-    monkeypatch.setattr(_distributed, "_OF_A_WORKER", ("address", "no_such_attribute"))
-    with pytest.raises(ValueError, match="exchange='gang' does not fit .*no_such_attribute"):
+@pytest.mark.parametrize("names", ["_OF_A_SCHEDULER", "_OF_A_WORKER", "_OF_A_CLIENT"])
+def test_another_version_refuses_the_coordinator(client, monkeypatch, names):
+    monkeypatch.setattr(_distributed, names, ("no_such_attribute",))
+    about = "Client.*" if names == "_OF_A_CLIENT" else ""
+    with pytest.raises(ValueError, match=f"exchange='gang' does not fit .*{about}no_such_attribute"):
         gang_sort(da.from_array(ARRAY, chunks=1000))
     assert "gpusort-gang" not in client.cluster.scheduler.plugins
     assert not [name for name in client.cluster.scheduler.worker_plugins if name.startswith("gpusort-gang")]
@@ -787,12 +782,6 @@ def test_a_missing_name_is_told(monkeypatch, owner):
     assert f"{owner} of distributed has no attribute ['no_such_attribute']" in _distributed.mismatch()
     monkeypatch.setattr(_distributed, "_METHODS", ((_distributed.Scheduler, "transitions", {"no_such_parameter"}),))
     assert "Scheduler.transitions of distributed has no parameter ['no_such_parameter']" in _distributed.mismatch()
-
-
-def test_a_client_of_another_version_is_told(client, monkeypatch):
-    monkeypatch.setattr(_distributed, "_OF_A_CLIENT", ("no_such_attribute",))
-    with pytest.raises(ValueError, match="exchange='gang' does not fit .*Client.*no_such_attribute"):
-        gang_sort(da.from_array(ARRAY, chunks=1000))
 
 
 def test_exceptions_that_do_not_pass_are_told(monkeypatch):

@@ -6,8 +6,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 
@@ -21,18 +19,6 @@ member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
 placed, of_tasks = gangs.placed, gangs.of_tasks
 PLAIN = pytest.mark.skipif(da.array_expr_enabled(), reason="such arrays have no reshape and no blocks")
-
-
-@PLAIN
-def test_arrays_that_no_worker_holds_are_divided_among_all(gang):
-    x, at = da.arange(600, chunks=100), da.from_array(np.arange(600)[::-1].copy().reshape(30, 20), chunks=(10, 7))
-    (found,) = gangs.found_by_gangs(dask_gpusort.take(x, at))
-    np.testing.assert_array_equal(found, np.arange(600)[::-1].reshape(30, 20))
-    # In memory, and of several dimensions: of the elements in C order.
-    (found,) = gangs.found_by_gangs(dask_gpusort.take(da.ones((20, 30), chunks=(7, 9)), np.arange(200)))
-    assert (found == 1).all()
-    (found,) = gangs.found_by_gangs(dask_gpusort.isin(x, da.arange(0, 600, 2, chunks=100).reshape(3, 100)))
-    np.testing.assert_array_equal(found, np.arange(600) % 2 == 0)
 
 
 @PLAIN
@@ -120,14 +106,6 @@ def test_explain_says_that_a_gang_gathers(client):
         assert dask_gpusort.explain_take(x, x).exchange != "gang"
 
 
-def test_without_a_cluster_a_gang_is_refused():
-    with (
-        dask.config.set({"scheduler": "threads", "num_workers": 2, "gpusort.exchange": "gang"}),
-        pytest.raises(ValueError, match="needs a distributed Client.*exchange='auto'"),
-    ):
-        dask_gpusort.take(LINE, LINE)
-
-
 def test_a_gang_needs_memory_for_all_that_is_gathered():
     sizes, on = [100, 100, 40, 60, 20], ["a", "b", "b", "a", "c"]
     share = 5 * (2 * 200 + 160)  # received and joined, beside the chunks of the first member
@@ -149,26 +127,6 @@ def test_a_gang_needs_memory_for_all_that_is_gathered():
 
 
 # Workers that are lost.
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_worker_process_is_killed_before_the_exchange(client, tmp_path, rank):
-    gate = gangs.Gate(tmp_path)
-
-    def waits(original):
-        def exchange(self, shards):
-            if self.rank == 0:
-                gate.arrive("exchange")
-            return original(self, shards)
-
-        return exchange
-
-    with gangs.patched_exchange(client, waits):
-        future = client.compute(dask_gpusort.take(LINE, LINE[::-1]))
-        gangs.until(lambda: gate.arrived("exchange"), "an exchange")
-        gangs.kill(client, gangs.members(client)[rank][1])
-        gate.open()
-        np.testing.assert_array_equal(gangs.result_of(future), np.arange(60)[::-1])
 
 
 class Joined:
@@ -205,30 +163,3 @@ def test_a_chunk_is_checked_before_it_is_sent():
     job = gather.GatherJob(Joined(), np.dtype(int), 1, ((0, 1),))
     with pytest.raises(TypeError, match="mine"):
         job([[3, 4], np.arange(2)], 0)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=8), st.lists(st.integers(0, 2)))
-def test_chunks_are_joined_in_their_order_whatever_members_have_them(gathered, others):
-    """In each attempt: nothing is freed before the last one."""
-    holders = [rank for _, rank in gathered] + others
-    sources = [tuple(number for number, rank in enumerate(holders) if rank == one) for one in sorted({*holders})]
-    chunks = [np.full((size, 2), number) for number, (size, _) in enumerate(gathered)]
-    whole = np.concatenate(chunks)
-    chunks += [np.arange(max(len(whole) - number, 0)) for number in range(len(others))]
-    job = gather.GatherJob(Joined(), whole.dtype, len(gathered), tuple(sources))
-    works = [job([chunks[number] for number in own], rank) for rank, own in enumerate(sources)]
-    start = member.Start([work.summaries for work in works], [])
-    for _ in range(2):
-        attempts = [work.exchanges(start) for work in works]
-        sent = [next(attempt) for attempt in attempts]
-        for rank, (attempt, shards) in enumerate(zip(attempts, sent, strict=True)):
-            received = [one.sent[rank] for one in sent]
-            assert list(map(len, received)) == shards.lengths
-            with pytest.raises(StopIteration):
-                attempt.send(received)
-    for work, own in zip(works, sources, strict=True):
-        work.finish()
-        wanted = [whole[number - len(gathered) :] for number in own if number >= len(gathered)]
-        assert len(work.arrays[0]) == len(wanted)
-        for one, other in zip(work.arrays[0], wanted, strict=True):
-            np.testing.assert_array_equal(one, other)

@@ -25,8 +25,7 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph._dask import TaskRef
 from dask_gpusort.graph.explain import plans_of
 from dask_gpusort.graph.sort import scan
-from dask_gpusort.graph.sort.finish import Finish, finish_groups
-from dask_gpusort.graph.sort.scatter import cut_run, scatter
+from dask_gpusort.graph.sort.scatter import cut_run
 from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
@@ -278,34 +277,6 @@ def test_cuts_are_correct_for_every_dtype(data, array, count, descending):
             cut = np.bincount(owner[:rank], minlength=len(sizes))
             assert (first[:, boundary + 1] <= cut).all()
             assert (cut <= last[:, boundary + 1]).all()
-
-
-@given(st.data(), ours.arrays(sizes=st.integers(1, 80), dtypes=["i8", "f4", "S5", "c16"]))
-def test_groups_hold_their_ranks(data, array):
-    (chunks,) = data.draw(ours.chunkings(array.shape))
-    (out,) = data.draw(ours.chunkings(array.shape))
-    method = data.draw(ours.options(array.dtype))["method"]
-    plan = plan_of(array, chunks, method=method, out=out, count=data.draw(st.integers(1, 6)))
-    runs = sorted_runs(array, plan)
-    tasks, refs = Tasks("token"), list(map(TaskRef, runs))
-    cuts = scan.find_cuts(tasks, plan, refs)
-    listed = scatter(tasks, plan, refs, cuts)
-    finish_groups(tasks, plan, listed, cuts.boundaries, Finish(plan.order, True, False))
-    got = dask.get({**tasks, **runs}, [("sort-merge-token", group) for group in range(len(plan.groups))])
-    ranks = [0, *scan.boundary_ranks(plan, np.array(plan.run_sizes)), len(array)]
-    wanted = oracle.sort(array)
-    for (part,), (start, stop) in zip(got, pairwise(ranks), strict=True):
-        oracle.assert_same_bits(part, wanted[start:stop])
-
-
-@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
-def test_a_tree_of_several_levels_gives_exact_cuts(distribution):
-    array = ours.make("i8", 40 * 40, distribution)
-    x = da.from_array(array, chunks=40)
-    with groups(9, (3, 1 << 15)):
-        oracle.assert_same_bits(computed(dask_gpusort.sort(x, exchange="gather")), np.sort(array))
-        positions = computed(dask_gpusort.argsort(x, exchange="gather"))
-    np.testing.assert_array_equal(positions, np.argsort(array, kind="stable"))
 
 
 @given(st.data(), st.integers(2, 60), st.integers(1, 3))

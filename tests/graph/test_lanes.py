@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import dask
 import dask.array as da
@@ -14,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import strategies as ours
 from support.sorting import check_sizes, computed
-from support.statistics import statistics_of, without_extremes
 
 from dask_gpusort.graph import runtime
 from dask_gpusort.graph.inputs import chunk_limit, whole_axes
@@ -22,32 +20,6 @@ from dask_gpusort.graph.select import statistics as build
 from dask_gpusort.graph.select.statistics import reduce_blocks
 from dask_gpusort.plan.terms import Workers
 from dask_gpusort.table import Statistic
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
-
-
-@given(st.data(), statistics_of(), st.booleans())
-def test_statistics_over_axes_and_chunks(data, of, keepdims):
-    statistic, oracle = of
-    shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
-    dtype = data.draw(st.sampled_from([np.dtype(name) for name in ("f4", "f8", "i2", "m8[s]")]))
-    array = without_extremes(ours.make(dtype, math.prod(shape), "special", data.draw(st.integers(0, 99)))).reshape(
-        shape
-    )
-    x = da.from_array(array, chunks=data.draw(ours.chunkings(shape)))
-    axes = tuple(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1)))
-    with dask.config.set({"array.chunk-size": data.draw(st.sampled_from(["128MiB", "64B"]))}):
-        found = reduce_blocks(x, statistic, axes, keepdims)
-        result = computed(found)
-    expected = oracle(array, axis=axes, keepdims=keepdims)
-    assert found.shape == result.shape == expected.shape
-    assert found.dtype == result.dtype == statistic.dtype_of(dtype)
-    np.testing.assert_array_equal(result, expected.astype(result.dtype) if statistic.skip_nan else expected)
 
 
 def test_whole_lanes_are_not_rechunked_and_one_task_a_chunk():

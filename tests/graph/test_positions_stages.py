@@ -25,26 +25,6 @@ def declared(*blocks):
     return [DeclaredChunk("the array", block.dtype, (number,), block.shape) for number, block in enumerate(blocks)]
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.data())
-def test_requests_are_the_indices_by_group(sizes, data):
-    bounds = tuple(np.cumsum([0, *sizes]).tolist())
-    size = bounds[-1]
-    blocks = [ours_at.indices_below(size, (data.draw(st.integers(0, 8)), 2), "i8", seed, "random") for seed in (0, 1)]
-    flat = np.concatenate([block.ravel() for block in blocks])
-    values = [np.arange(len(flat))]
-    requests = make_requests(blocks, [values], GroupedAxis(bounds, 0), [declared(*blocks), declared(*values)])
-    found = []
-    for group in range(len(sizes)):
-        part = requests.part(group)
-        positions = requests.run.keys[part] + bounds[group]
-        assert ((bounds[group] <= positions) & (positions < bounds[group + 1])).all()
-        # Equal keys keep their order.
-        assert (np.diff(requests.run.values[0][part]) > 0).all()
-        assert (positions == flat[requests.run.values[0][part]] % max(size, 1)).all()
-        found += requests.run.values[0][part].tolist()
-    assert sorted(found) == list(range(len(flat)))
-
-
 def test_replies_fill_the_chunks():
     source = np.arange(10.0)
     blocks = [np.array([[7, 0], [5, 2]]), np.array([6, 1])]

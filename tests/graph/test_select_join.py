@@ -59,21 +59,6 @@ def test_several_long_lanes(axis):
         np.testing.assert_array_equal(computed(found), getattr(np, name)(array, Q, axis, keepdims=True))
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_chunks_without_lanes(axis):
-    x = da.from_array(np.arange(35).reshape(5, 7), chunks=((0, 5), (1, 0, 6)))
-    with dask.config.set({"array.chunk-size": "8B"}):
-        found = computed(dask_gpusort.quantile(x, 0.5, axis, strategy="join"))
-    np.testing.assert_array_equal(found, np.quantile(np.arange(35).reshape(5, 7), 0.5, axis))
-
-
-def test_swapped_keys_stay_swapped():
-    x = da.from_array(np.arange(35, dtype=">f4").reshape(5, 7), chunks=(5, 1))
-    with dask.config.set({"array.chunk-size": "8B"}):
-        found = dask_gpusort.quantile(x, [0.5], strategy="join", method="lower")
-    assert computed(found).dtype == found.dtype == np.dtype(">f4")
-
-
 @pytest.mark.usefixtures("searched")
 def test_a_bracket_that_misses_its_rank_is_searched_again(monkeypatch):
     """Samples of the least keys alone: the last resort is a sort."""

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.marks import grid
-from support.sorting import computed, groups
+from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
@@ -131,25 +130,6 @@ def test_tasks_on_four_gpus(chunks, tasks):
     assert plan.rounds == 0
     assert len(plan.sources) == len(plan.runs) == min(4, chunks)
     assert not plan.scans
-
-
-@pytest.mark.parametrize(
-    ("dtype", "distribution", "descending"), grid(["u1", "i8", "f2", "M8[s]"], ours.DISTRIBUTIONS, [False, True])
-)
-def test_digits_and_samples_give_the_same_bits(dtype, distribution, descending):
-    array, values = ours.make(dtype, 500, distribution), np.arange(500)
-    x, v = (da.from_array(one, chunks=((90, 0, 10, 200, 200),)) for one in (array, values))
-    options = {"descending": descending, "exchange": "tasks", "method": "radix"}
-    positions = oracle.argsort(array, descending=descending)
-    with groups(4):
-        for given_keys in (x, ours.forget_sizes(x)):
-            assert "radix: " in dask_gpusort.explain(given_keys, **options).detail
-            found = dask_gpusort.sort(given_keys, stable=True, **options)
-            oracle.assert_same_bits(computed(found), array[positions])
-            oracle.assert_same_bits(computed(dask_gpusort.argsort(given_keys, **options)), positions)
-        keys, moved = dask_gpusort.sort_by_key(x, v, **options)
-        oracle.assert_same_bits(computed(keys), array[positions])
-        oracle.assert_same_bits(computed(moved), values[positions])
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 9), st.data())

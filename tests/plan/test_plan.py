@@ -253,60 +253,41 @@ def test_runs_are_for_numpy_chunks_only():
         choose_exchange("runs", "distributed", "cupy")
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])
-def test_exchange_depends_on_the_scheduler_in_use(scheduler):
-    exchange = "tasks" if scheduler == "processes" else "gather"
-    with dask.config.set(scheduler=scheduler):
-        for n, used in ((1 << 20, "join"), ((1 << 20) + 1, exchange)):
-            assert dask_gpusort.explain(da.zeros(n, chunks=n // 10)).exchange == used
-
-
 def get_of_frisky(graph, keys, **options):
     raise AssertionError("computes")
 
 
 get_of_frisky.__module__ = "frisky._dask_config"
-
-
-@pytest.mark.parametrize(("executor", "joins"), [(ThreadPoolExecutor, True), (ProcessPoolExecutor, False)])
-def test_an_executor_shares_the_memory_of_its_threads(executor, joins):
-    x = da.zeros((1 << 20) + 1, chunks=1 << 17)
-    with executor(1) as pool, dask.config.set(scheduler=pool):
-        assert (dask_gpusort.explain(x).exchange == "gather") == joins
-    with dask.config.set(scheduler=get_of_frisky):
-        assert dask_gpusort.explain(x).exchange == "tasks"
-    of_no_module = FunctionType(get_of_frisky.__code__, {})
-    with dask.config.set(scheduler=of_no_module):
-        assert dask_gpusort.explain(x).exchange == "gather"
+ONE_THREAD = {"scheduler": "threads", "num_workers": 1}
+FEW, MANY = (da.zeros(size, chunks=1 << 17) for size in (1 << 20, (1 << 20) + 1))
+HELD = da.from_array(np.arange((1 << 20) + 5)[::-1], chunks=1 << 18, name=False)
 
 
 @pytest.mark.parametrize(
-    ("options", "used"),
+    ("options", "array", "used"),
     [
-        ({"scheduler": "synchronous"}, "join"),
-        ({"scheduler": "threads", "num_workers": 1}, "join"),
-        ({"scheduler": "threads", "num_workers": 2}, "gather"),
-        ({"scheduler": "processes", "num_workers": 1}, "tasks"),
-        ({"scheduler": "synchronous", "gpusort.groups": 2}, "gather"),
+        *(({"scheduler": kind}, FEW, "join") for kind in ("threads", "synchronous", "processes")),
+        *(({"scheduler": kind}, MANY, "gather") for kind in ("threads", "synchronous")),
+        ({"scheduler": "processes"}, MANY, "tasks"),
+        # An executor shares the memory of its threads.
+        ({"scheduler": ThreadPoolExecutor(1)}, MANY, "gather"),
+        ({"scheduler": ProcessPoolExecutor(1)}, MANY, "tasks"),
+        ({"scheduler": get_of_frisky}, MANY, "tasks"),
+        ({"scheduler": FunctionType(get_of_frisky.__code__, {})}, MANY, "gather"),  # of no module
+        # One thread joins any number of keys in memory.
+        *((options, HELD, "join") for options in ({"scheduler": "synchronous"}, ONE_THREAD)),
+        *((options, HELD.map_blocks(np.negative), "gather") for options in ({"scheduler": "synchronous"}, ONE_THREAD)),
+        ({"scheduler": "threads", "num_workers": 2}, HELD, "gather"),
+        ({"scheduler": "processes", "num_workers": 1}, HELD, "tasks"),
+        ({"scheduler": "synchronous", "gpusort.groups": 2}, HELD, "gather"),
+        # Few keys are not joined if groups are asked for, or sizes are unknown.
+        ({"gpusort.groups": 4}, da.zeros(100, chunks=10), "gather"),
+        ({}, FEW[FEW == 0], "gather"),
     ],
 )
-def test_one_thread_joins_any_number_of_keys_in_memory(options, used):
-    keys = np.arange((1 << 20) + 5)[::-1]
-    x = da.from_array(keys, chunks=1 << 18, name=False)
-    made = x.map_blocks(np.negative)
+def test_the_exchange_that_is_chosen(options, array, used):
     with dask.config.set(options):
-        assert dask_gpusort.explain(x).exchange == used
-        assert dask_gpusort.explain(made).exchange == used.replace("join", "gather")
-        if options["scheduler"] != "processes":
-            np.testing.assert_array_equal(dask_gpusort.sort(x), np.sort(keys))
-            np.testing.assert_array_equal(dask_gpusort.argsort(x), np.argsort(keys, kind="stable"))
-
-
-def test_few_keys_are_not_joined_if_groups_are_asked_for_or_sizes_are_unknown():
-    x = da.zeros(100, chunks=10)
-    with dask.config.set({"gpusort.groups": 4}):
-        assert dask_gpusort.explain(x).exchange == "gather"
-    assert dask_gpusort.explain(x[x == 0]).exchange == "gather"
+        assert dask_gpusort.explain(array).exchange == used
 
 
 def test_companions_count_towards_few_keys():

@@ -14,7 +14,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -84,49 +83,6 @@ def test_many_threads_are_compared(tmp_path: Path) -> None:
     rows, stored = (record(one / "cores_cpu.json").rows for one in (tmp_path, RESULTS))
     assert {row.name.partition("/")[0] for row in rows} == {row.name.partition("/")[0] for row in stored}
     assert all("NumPy" in row.baselines for row in rows)
-
-
-def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path, capsys: Any) -> None:
-    command, records = load("harness.command"), load("harness.records")
-
-    def rows(wrong: bool) -> Iterator[Any]:
-        yield records.Row("one", "one", 2.0, baselines={"other": 3.0}, verified=not wrong)
-        if not wrong:
-            raise KeyboardInterrupt
-
-    options = SimpleNamespace(sections=[], effort=load("harness.jobs").Effort(), commit="abc", output=tmp_path)
-    for wrong, error in ((True, SystemExit), (False, KeyboardInterrupt)):
-        with pytest.raises(error):
-            command.measure(options, "some", {"all": rows}, wrong)
-        assert [row.verified for row in record(tmp_path / "some.json").rows] == [not wrong]
-    assert "1.50 x) WRONG" in capsys.readouterr().out
-
-
-def test_unknown_section() -> None:
-    pytest.importorskip("pandas")
-    assert "choose from" in run("cpu.core", "unheard-of", code=2)
-
-
-def test_records_can_be_written_and_read(tmp_path: Path) -> None:
-    records = load("harness.records")
-    points = [records.Point("f", "ours", 10, [3.0, 1.0, 2.0]), records.Point("f", "ours", 5, [1.0])]
-    rows = [
-        records.Row("a/b", "work", 2.0, "", baselines={"one": 3.0, "two": 1.0}, details={"figure": "g", "x": 4}),
-        records.Row("wrong", "wrong", 1.0, verified=False),
-    ]
-    kept = records.Record({"cpu": "EPYC"}, {"repeat": 3}, points, rows)
-    kept.write(tmp_path / "some" / "record.json")
-    assert records.read(tmp_path / "some" / "record.json") == kept
-    assert [point.x for point in kept.lines("f")["ours"]] == [5, 10]
-    assert points[0].median == 2.0
-    assert kept["a/b"].ratios == {"one": 1.5, "two": 0.5}
-    assert kept["wrong"].ratios == {}
-    assert kept.lines("others") == {}
-    assert "WRONG" in str(rows[1])
-    row = records.timed_row("c", "c", {"ours": [0.002, 0.001, 0.004], "other": [0.006]}, keys=1)
-    assert (row.ours, row.unit, row.baselines) == (2.0, "ms", {"other": 6.0})
-    row.details = {"figure": "g", "x": 1}
-    assert [(point.series, point.median) for point in row.points()] == [("ours", 0.002), ("other", 0.006)]
 
 
 def suites() -> Iterator[Any]:
@@ -235,21 +191,6 @@ def test_a_wrong_result_is_detected(spoil: Any, message: str) -> None:
         verify.check_sorted(parts(spoil(keys)), "uniform", 1_000, 4)
 
 
-def doubling(number: int) -> Any:
-    x = np.full(1_000_000, number)
-    return {"ours": lambda: x * 2, "other": lambda: x + x}, lambda found, name: found[0] == 2 * number or 1 / 0
-
-
-@pytest.mark.slow
-def test_jobs_run_in_separate_processes() -> None:
-    jobs = load("harness.jobs")
-    row = jobs.compared(jobs.Effort(repeat=1), "a", "a", jobs.jobs_of(doubling, ("ours", "other"), 1))
-    assert row.ours > 0
-    assert row.baselines["other"] > 0
-    assert row.details["memory, MiB"].keys() == {"ours", "other"}
-    assert row.details["memory, MiB"]["ours"] > 7
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_several_gpus_without_a_gpu(tmp_path: Path, gpus: int) -> None:
@@ -261,26 +202,6 @@ def test_several_gpus_without_a_gpu(tmp_path: Path, gpus: int) -> None:
     assert [row.name for row in found.rows] == [f"{name}/{gpus}" for name in works]
     assert all(row.verified and row.samples["ours"] for row in found.rows)
     assert {(row.keys, row.details["GPUs"]) for row in found.rows} == {(gpus << 12, gpus)}
-
-
-@pytest.mark.parametrize(("world", "sorts"), [(1, 1), (2, 2)])
-def test_the_nccl_baseline_exchanges_only_between_several_gpus(
-    monkeypatch: pytest.MonkeyPatch, world: int, sorts: int
-) -> None:
-    done = []
-
-    def sort(keys: np.ndarray) -> tuple[np.ndarray, None]:
-        done.append("sort")
-        return np.sort(keys), None
-
-    for name in ("torch", "torch.distributed", "torch.multiprocessing"):
-        monkeypatch.setitem(sys.modules, name, SimpleNamespace(sort=sort, distributed=None, multiprocessing=None))
-    monkeypatch.delitem(sys.modules, "benchmarks.baselines.nccl", raising=False)
-    baseline = load("baselines.nccl")
-    monkeypatch.setattr(baseline, "exchange", lambda keys, values, world: done.append("exchange") or (keys, values))
-    keys, _ = baseline.whole(np.array([3, 1, 2]), None, world)
-    assert keys.tolist() == [1, 2, 3]
-    assert (done.count("sort"), done.count("exchange")) == (sorts, sorts - 1)
 
 
 def test_a_wrong_result_of_several_gpus_is_detected() -> None:

@@ -6,12 +6,10 @@ import importlib.util
 import json
 import os
 import runpy
-import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import cloudpickle
@@ -153,36 +151,6 @@ def test_larger_than_memory_detects_a_wrong_result(larger: ModuleType, tmp_path:
     spread[-1] += 1
     assert any("does not contain the keys" in text for text in wrong(spread))
     assert any("does not contain the keys" in text for text in wrong(keys[:-1]))
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_larger_than_memory_exit_code(
-    larger: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: bool
-) -> None:
-    def sort_or_copy(source: Path, target: Path, cluster: Any) -> tuple[list[int], int]:
-        keys = zarr.open_array(source, mode="r")[:]
-        zarr.create_array(target, data=np.sort(keys) if right else keys, chunks=(1_000,))
-        return [1, 1], 0
-
-    monkeypatch.setattr(larger, "LocalCluster", nullcontext_of)
-    monkeypatch.setattr(larger, "sort_on_cluster", sort_or_copy)
-    command = ["larger_than_memory.py", "--size", "80 kB", "--chunk", "8 kB", "--directory", str(tmp_path), "--keep"]
-    monkeypatch.setattr(sys, "argv", command)
-    assert larger.main() == (0 if right else 1)
-    assert len(list(tmp_path.glob("*/sorted.zarr"))) == 1
-
-
-def nullcontext_of(**options: Any) -> Any:
-    return nullcontext()
-
-
-def test_larger_than_memory_checks_the_disk_space(
-    larger: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda directory: SimpleNamespace(free=1_000_000))
-    larger.check_disk(tmp_path, 100_000)
-    with pytest.raises(SystemExit, match="choose another --directory or a smaller --size"):
-        larger.check_disk(tmp_path, 1_000_000)
 
 
 def test_monthly_median(run: Any, tmp_path: Path) -> None:

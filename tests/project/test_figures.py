@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,15 +80,6 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_sorts_take_turns_on_a_busy_gpu(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-    monkeypatch.setattr(device, "TURNS", 3)
-    monkeypatch.setattr(device, "keep_busy", lambda run: order.append("busy"))
-    samples = device.timed({name: partial(order.append, name) for name in "ab"})
-    assert order == ["busy", *"ababab"]
-    assert [len(taken) for taken in samples.values()] == [3, 3]
-
-
 @pytest.mark.parametrize("verified", [True, False])
 def test_a_table_with_wrong_results_is_written_too(
     device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verified: bool
@@ -156,45 +146,14 @@ def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.Monkey
     assert len(rows) == len(stored) - 2 * 7 * (script == "table")
 
 
-def number_sorted(keys: np.ndarray, out: Any = None, **_: Any) -> np.ndarray:
-    found = np.sort(keys)
-    if out is not None:
-        out[:] = found
-    return found
-
-
-def test_sorts_are_verified_and_slow_ones_skip_larger_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "benchmarks.gpu.algorithms", raising=False)
-    monkeypatch.setattr(device.kernels, "sort_keys", number_sorted)
-    module = load("gpu.algorithms")
-    table = SimpleNamespace(cub=SimpleNamespace(keys=lambda _: 2.0))
-    monkeypatch.setattr(module, "random_keys", whole_numbers)
-    monkeypatch.setattr(module, "SIZES", [16, 64])
-    monkeypatch.setattr(module, "SORTS", {"ours": number_sorted, "cupy.sort": module.SORTS["cupy.sort"]})
-    assert {(point.series, point.x) for point in module.points(table, 0)} == {
-        (name, n) for name in ("ours", "cupy.sort", "CUB") for n in (16, 64)
-    }
-    monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
-    assert {point.x for point in module.points(table, 0) if point.series != "CUB"} == {16}
-    for name, sort in list(module.SORTS.items()):
-        for wrong in (lambda keys, out: None, lambda keys, out: sort(keys, out)[::-1]):  # noqa: B023 - called at once
-            monkeypatch.setitem(module.SORTS, name, wrong)
-            with pytest.raises(AssertionError, match=f"{name}, 16: the result is not"):
-                list(module.points(table, 0))
-            monkeypatch.setitem(module.SORTS, name, sort)
-
-
 @pytest.fixture
 def dask_arrays(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module with the stand-ins, on a machine where `device` is given to sorts, and has no effect."""
     monkeypatch.delitem(sys.modules, "benchmarks.gpu.dask_arrays", raising=False)
     sort_by_numpy(monkeypatch, device.kernels)
-    module, given = load("gpu.dask_arrays"), []
+    module = load("gpu.dask_arrays")
     sort = module.dask_gpusort.sort
-    monkeypatch.setattr(
-        module.dask_gpusort, "sort", lambda x, device=None, **options: given.append(device) or sort(x, **options)
-    )
-    monkeypatch.setattr(module, "given", given, raising=False)
+    monkeypatch.setattr(module.dask_gpusort, "sort", lambda x, device=None, **options: sort(x, **options))
     return module
 
 
@@ -232,18 +191,3 @@ def test_a_wrong_result_in_chunks_is_detected(dask_arrays: Any, monkeypatch: pyt
     assert not any(row.verified for row in dask_arrays.small_rows(0))
     for wrong in (np.arange(3.0), np.arange(4), np.arange(3) + 1):
         assert not dask_arrays.bits_equal(wrong, np.arange(3))
-
-
-def test_chunks_are_allocated_one_by_one(dask_arrays: Any) -> None:
-    keys = np.arange(12).reshape(3, 4)
-    x = dask_arrays.resident(keys, (2, 3))
-    assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
-    np.testing.assert_array_equal(x.compute(scheduler="synchronous"), keys)
-    assert not any(np.shares_memory(block, keys) for block in dict(x.dask).values())
-
-
-def test_numpy_chunks_are_sorted_on_the_gpu(dask_arrays: Any) -> None:
-    """The option ``device`` is given to our sort on the GPU, and not to the one on the CPU."""
-    (row,) = dask_arrays.host_rows(1 << 12)
-    assert row.verified
-    assert dask_arrays.given == [None, "cuda"] + ["cuda"] * (dask_arrays.WARM_UPS + dask_arrays.REPEATS)

@@ -175,18 +175,3 @@ def test_rows_of_the_glossary_have_three_cells_and_different_terms() -> None:
 
 def test_folders_in_the_glossary_exist() -> None:
     assert all((ROOT / folder).is_dir() for refused in REFUSED for folder in refused.folders)
-
-
-def test_names_are_split_into_words() -> None:
-    names = ("kTileKeys", "NVRTCError", "merge_in_place", "_LIMIT")
-    assert [words_of_name(name) for name in names] == ["k tile keys", "nvrtc error", "merge", "limit"]
-
-
-def test_inflected_forms_of_a_refused_word_are_found() -> None:
-    word = Refused("term", ("seal", "bite"), True, ("tests",))
-    assert word.pattern(inflected=True).search("a sealed biting")
-    assert not word.pattern(inflected=False).search("a sealed biting")
-    assert not word.pattern(inflected=True).search("seal a bite")
-    assert not word.pattern(inflected=True).search("seal bitemark")
-    assert word.concerns(Path("tests/project/test_glossary.py"))
-    assert not word.concerns(Path("docs/index.md"))

@@ -74,18 +74,3 @@ def name_of(path: Path) -> str:
 @for_each(PAGES)
 def test_words_are_those_of_users(path: Path) -> None:
     assert list(found_words(text_of(path.read_text()), name_of(path))) == []
-
-
-@for_each(
-    [
-        ("All lanes are\nsorted.", ["'lanes'"]),
-        ("A sorted\nrun: a Key.", ["'Key'", "'sorted run'"]),
-        ("A call of `lanes` runs; see [it](key.md).", []),
-        ("```python\nkey = 1\n```\n", []),
-        ("<!-- table: x -->\n| key |\n<!-- end of table -->\n", []),
-        ("````{note}\n```\nkey\n```\n````\nlanes", ["'lanes'"]),
-        ("A monkey on a keyboard, and a key-value store.", []),
-    ],
-)
-def test_words_of_developers_are_found(page: str, found: list[str]) -> None:
-    assert [text.partition(":")[0] for text in found_words(text_of(page), "page.md")] == found

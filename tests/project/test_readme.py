@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_benchmarks import ROOT, load, run
@@ -40,12 +39,6 @@ def test_stale_documents_are_named(tmp_path: Path) -> None:
     assert "| 3.70 ms |" in (tmp_path / "gpu_table.md").read_text()
 
 
-def test_an_unknown_table_is_named(tmp_path: Path) -> None:
-    blocks = load("documents.blocks")
-    with pytest.raises(KeyError, match=r"page.md: no table 'unheard\.of'"):
-        blocks.filled("<!-- table: unheard.of -->\n<!-- end of table -->", RESULTS, tmp_path / "page.md")
-
-
 def test_every_table_has_two_markers() -> None:
     for path in load("documents.__main__").documents():
         text = path.read_text()
@@ -60,11 +53,3 @@ def test_a_table_shows_stored_numbers(name: str) -> None:
     assert len({line.count("|") for line in lines}) == 1
     assert len(lines) > 4
     assert all(re.search(r"\d", line) for line in lines[2:])
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1.6449, "1.64"), (1473.0, "1,470"), (89.4, "89.4"), (0.0619, "0.0619"), (2.0, "2.00"), (0, "0"), (None, "")],
-)
-def test_numbers_have_three_digits(value: Any, text: str) -> None:
-    assert load("documents.markdown").number(value) == text

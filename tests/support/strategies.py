@@ -254,23 +254,24 @@ def arrays(draw: Any, dtypes: Any = EVERY, sizes: Any = _SIZES, shape: Any = Non
 
 
 @st.composite
-def chunk_sizes(draw: Any, size: int) -> tuple[int, ...]:
+def chunk_sizes(draw: Any, size: int, least: int = 1) -> tuple[int, ...]:
     """Chunk sizes of one dimension: one chunk, regular chunks, ragged or empty ones, or single elements."""
-    kind = draw(st.sampled_from(("one", "regular", "ragged", "singles")))
+    kind = draw(st.sampled_from(("one", "regular", "ragged", "singles")[least - 1 :]))
     if kind == "one" or size == 0:
         return tuple([0] * draw(st.integers(0, 2)) + [size])
     if kind == "singles":
         return (1,) * size if size <= 40 else (size - 40, *(1,) * 40)
     if kind == "regular":
-        step = draw(st.integers(max(1, size // 20), size))
+        step = draw(st.integers(max(1, size // 20), max(1, size // least)))
         return tuple(min(step, size - start) for start in range(0, size, step))
     cuts = sorted(draw(st.lists(st.integers(0, size), min_size=1, max_size=12)))
     return tuple(int(part) for part in np.diff([0, *cuts, size]))
 
 
 @st.composite
-def chunkings(draw: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    return tuple(draw(chunk_sizes(size)) for size in shape)
+def chunkings(draw: Any, shape: tuple[int, ...], least: int = 1) -> tuple[tuple[int, ...], ...]:
+    """Chunk sizes of all dimensions; at `least` two in each ask for several chunks where there are as many elements."""
+    return tuple(draw(chunk_sizes(size, least)) for size in shape)
 
 
 @st.composite
