@@ -48,11 +48,12 @@ def test_members_and_one_task_more(client):
     assert "rounds" in text
 
 
+@pytest.mark.parametrize("most", [0, 16])
 @pytest.mark.parametrize("rounds", [2, 4])
-def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(gang, rounds):
+def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(gang, rounds, most):
     host = ours.make("i8", 30_000, "zipf")
     host[::3] = np.random.default_rng(0).integers(-(2**40), 2**40, 10_000)
-    with in_rounds(rounds):
+    with in_rounds(rounds), mock.patch.object(select, "MOST_COMPARED", most):
         x = gang.placed(host, ((2000,) * 15,), [0, 1, 2])
         assert f"rounds    {rounds}," in dask_gpusort.explain_quantile(x, Q, strategy="samples").detail
         (found,) = gangs.found_by_gangs(dask_gpusort.quantile(x, Q, strategy="samples"))
