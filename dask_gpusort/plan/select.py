@@ -46,9 +46,10 @@ MOST_CUTS, MOST_CUTS_OF_POSITIONS = 4, 16
 #: Most rounds: 2^44 keys are searched in three.
 MOST_ROUNDS = 4
 #: Most quantiles for which each key is compared with the brackets; for more, each chunk is sorted in both passes, which
-#: takes the same time for all. Medians of 2^24 float64 in 16 chunks on two busy threads (EPYC, AVX2) take 0.20 / 0.30 /
-#: 0.37 / 0.48 / 0.61 times our sort for 8 / 12 / 16 / 24 / 32 quantiles that are compared, and 0.43 to 0.48 by sorts;
-#: of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76. On GPUs as many as the row kernel selects.
+#: takes the same time for any number. Of 2^24 float64 in 16 chunks, on two busy threads of an EPYC (AVX2), 8 / 12 / 16
+#: / 24 / 32 quantiles take 0.20 / 0.30 / 0.37 / 0.48 / 0.61 times the time of a sort if keys are compared, and 0.43 to
+#: 0.48 if chunks are sorted; of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76. On a GPU the row kernel
+#: selects so many without a sort.
 MOST_COMPARED, MOST_COMPARED_ON_DEVICES = 16, 32
 #: Assumed keys of a chunk of unknown size.
 GUESSED_KEYS = 1 << 20
@@ -177,6 +178,11 @@ def most_lanes_bytes(lanes: Lanes, workers: Workers) -> float:
     return share if workers.devices else min(LANES_BYTES, lanes.limit, share)
 
 
+def fits_rows(lanes: Lanes, workers: Workers) -> bool:
+    """Whether there are several lanes, and each fits a chunk: they move once, and take one sort, not one a pass."""
+    return lanes.count > 1 and lanes.keys * lanes.itemsize <= most_lanes_bytes(lanes, workers)
+
+
 def make_select_plan(
     lanes: Lanes, quantiles: int, workers: Workers, held: bool, strategy: Strategy | None = None
 ) -> SelectPlan:
@@ -186,8 +192,8 @@ def make_select_plan(
     # samples.
     searches = choose_strategy(lanes) == "samples"
     sorts = (searches or strategy == "samples") and sorts_lanes(quantiles, workers)
-    # Lanes that are whole in a chunk are sorted once.
-    chosen = strategy or ("blocks" if sorts and lanes.chunks == 1 else choose_strategy(lanes))
+    whole = sorts and (lanes.chunks == 1 or fits_rows(lanes, workers))
+    chosen = strategy or choose_strategy(replace(lanes, searchable=lanes.searchable and not whole))
     if strategy == "join" or (strategy is None and fits_join(lanes, quantiles, workers, held)):
         return SelectPlan("join", lanes, threads=workers.threads, searches=searches, sorts=sorts)
     if chosen != "samples":

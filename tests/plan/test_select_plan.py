@@ -25,6 +25,7 @@ from dask_gpusort.plan.select import (
 
 MIB = 1 << 20
 LONG = Lanes(count=1, keys=10**9, in_chunk=1, chunks=100, blocks=1, itemsize=8, limit=128 * MIB, searchable=True)
+ROWS = replace(LONG, count=8, keys=10**6, in_chunk=4, chunks=8, blocks=2)
 CUBE = Lanes(120_000, 730, 10_000, 10, 12, 4, 128 * MIB, True)
 
 
@@ -56,14 +57,15 @@ def test_few_keys_are_inside_the_brackets():
     assert plan.passes == 2
 
 
-@for_each(product([Workers(2), Workers(2, devices=True)], [LONG, replace(LONG, chunks=1), CUBE]))
+@for_each(product([Workers(2), Workers(2, devices=True)], [LONG, replace(LONG, chunks=1), ROWS, CUBE]))
 def test_chunks_are_sorted_for_many_quantiles(workers, lanes):
     most = MOST_COMPARED_ON_DEVICES if workers.devices else MOST_COMPARED
     few, many = (make_select_plan(lanes, quantiles, workers, True) for quantiles in (most, most + 1))
     assert not few.sorts
     assert many.sorts == (lanes is LONG)
-    # Lanes that are whole in their chunks are sorted once.
-    assert many.strategy == ("samples" if lanes is LONG else "rechunk" if lanes is CUBE else "blocks")
+    # Lanes that are whole in their chunks are sorted once, and so are several that fit one.
+    assert few.strategy == ("rechunk" if lanes is CUBE else "samples")
+    assert many.strategy == ("samples" if lanes is LONG else "blocks" if lanes.chunks == 1 else "rechunk")
     assert many.samples <= few.samples
     assert make_select_plan(lanes, most + 1, workers, True, "samples").sorts
     assert ("each chunk is sorted in both passes" in describe_selection(many).text) == many.sorts

@@ -9,13 +9,14 @@
              (every chunk)        and counts --.
                                                '--> select-finish --> the statistic   (one)
 
-For each group of lanes that are in the same chunks. Chunks are not sorted, and only samples and keys inside brackets
-move. If the keys inside are too many for one task they are drawn from, bracketed and extracted again, without another
-pass over the source. Where the source does not stay in memory, its tasks are repeated for the second pass. The chunks
-of both passes have different keys, so no chunk waits in memory for the other pass; and all tasks of the second source
-depend on the first brackets, so that none runs early. What the chunks give is then gathered a few at a time, by
-``select-gather``. If one task needed all of it, and chunks shared what they are made of (overlaps, a rechunk), Dask
-would order the tasks so that much of the source is in memory at once.
+For each group of lanes that are in the same chunks. Only samples and keys inside brackets move. Chunks are sorted in
+both passes if many quantiles are wanted, else compared with the brackets. If the keys inside are too many for one task
+they are drawn from, bracketed and extracted again, without another pass over the source. Where the source does not stay
+in memory, its tasks are repeated for the second pass. The chunks of both passes have different keys, so no chunk waits
+in memory for the other pass; and all tasks of the second source depend on the first brackets, so that none runs early.
+What the chunks give is then gathered a few at a time, by ``select-gather``. If one task needed all of it, and chunks
+shared what they are made of (overlaps, a rechunk), Dask would order the tasks so that much of the source is in memory
+at once.
 
 Chunks that share one memory are in one task, ``select-join``: steps from task to task, and from the host to the device
 for each chunk, would take longer than the reads.
