@@ -41,7 +41,7 @@ from .cupy_sorts import (
 )
 from .cupy_ties import find_few, rank_keys, tie_groups
 from .run import Run
-from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
+from .steps import add_starts, check_lengths, edges, extract_sorted, first_descent, summarize_run, take_rows
 
 key_order = numpy_ops.key_order
 random_keys = kernels.random_keys

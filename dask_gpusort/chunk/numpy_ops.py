@@ -28,7 +28,7 @@ from .numpy_sorts import (
 )
 from .run import Run
 from .run import concatenate as concatenate_arrays
-from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
+from .steps import add_starts, check_lengths, edges, extract_sorted, first_descent, summarize_run, take_rows
 from .tie_groups import rank_keys, tie_groups
 
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.

@@ -18,9 +18,6 @@ _BATCH_BYTES = 1 << 20
 #: Keys compared with all brackets at a time. Fewer stay in a level-2 cache, but between short NumPy calls threads wait
 #: for each other: five quantiles of 51.2M float64 on two threads take 0.18 s with 2^16, 0.16 with 2^18 (EPYC).
 _COMPARED_KEYS = 1 << 18
-#: Most brackets that are compared one by one; more are searched in. Two comparisons and a count take some 0.3 ns a key,
-#: a binary search 10 ns and more.
-_COMPARED_BRACKETS = 16
 
 
 def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
@@ -122,7 +119,7 @@ def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArra
     ends, parts = np.zeros((4, len(low)), np.int64), [keys[:0]]
     for start in range(0, len(keys) if len(low) else 0, _COMPARED_KEYS):
         part = keys[start : start + _COMPARED_KEYS]
-        less, near = (_near_by_search if len(low) > _COMPARED_BRACKETS else _near)(part, low, high)
+        less, near = _near(part, low, high)
         # Few keys are in a bracket or equal to its ends: the other counts are of these.
         bracket = np.searchsorted(low, near, "right") - 1
         on_low, on_high = near == low[bracket], near == high[bracket]
@@ -163,15 +160,6 @@ def _near(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[
         less[number] = np.count_nonzero(below)
         upto = keys <= high[number]
         taken |= np.greater(upto, below, out=upto)
-    return less, keys[taken]
-
-
-def _near_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
-    """Count and take as `_near` does, by one search for all brackets."""
-    # Brackets that begin up to each key; NaN are behind all of them.
-    begun = np.searchsorted(low, keys, "right")
-    less = np.cumsum(np.bincount(begun, minlength=len(low) + 1))[:-1]
-    taken = (begun > 0) & (keys <= high[begun - 1])
     return less, keys[taken]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from ..order import Order
 from ..table import Brackets, Counts, Digits, IntArray, RankSummary, Side
 from . import ops_for
+from .labels import on_host
 from .numpy_keys import differ
 from .run import Run, concatenate
 
@@ -167,11 +168,30 @@ def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
     sizes = np.array([keys.size])
     if brackets is None or not len(brackets.low):
         return Counts(sizes, np.empty((4, 0), np.int64))
+    return Counts(sizes, _search_ends(keys.search, brackets.low, brackets.high))
+
+
+def _search_ends(search: Callable[[np.ndarray, Side], IntArray], low: np.ndarray, high: np.ndarray) -> IntArray:
+    """Count the keys less than and up to both ends of brackets, shape (4, brackets)."""
     # Both ends are searched at once: a search by comparisons makes as many NumPy calls for one needle as for many.
-    ends = concatenate([brackets.low, brackets.high])
-    (low_left, high_left), (low_right, high_right) = (np.split(keys.search(ends, side), 2) for side in SIDES)
+    ends = concatenate([low, high])
+    (low_left, high_left), (low_right, high_right) = (np.split(search(ends, side), 2) for side in SIDES)
     # A bracket of one key has no keys between its ends.
-    return Counts(sizes, np.stack([low_left, low_right, np.maximum(low_right, high_left), high_right]))
+    return np.stack([low_left, low_right, np.maximum(low_right, high_left), high_right])
+
+
+def extract_sorted(keys: Any, low: np.ndarray, high: np.ndarray) -> tuple[IntArray, Any]:
+    """Count and take as `extract` does, of keys that are sorted, shape (n,), NaN last."""
+
+    def search(needles: np.ndarray, side: Side) -> IntArray:
+        found: IntArray = on_host(np.searchsorted(keys, np.asarray(needles, like=keys), side))
+        return found
+
+    ends = _search_ends(search, low, high)
+    _, start, stop, _ = ends
+    count = stop - start
+    inside = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
+    return ends, keys[np.asarray(inside, like=keys)]
 
 
 def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tuple[IntArray, IntArray]:

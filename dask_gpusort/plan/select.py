@@ -45,6 +45,12 @@ LEAST_SAMPLES = 1 << 10
 MOST_CUTS, MOST_CUTS_OF_POSITIONS = 4, 16
 #: Most rounds: 2^44 keys are searched in three.
 MOST_ROUNDS = 4
+#: Most quantiles for which each key is compared with the brackets; for more, each chunk is sorted in both passes, which
+#: takes the same time for any number. Of 2^24 float64 in 16 chunks, on two busy threads of an EPYC (AVX2), 8 / 12 / 16
+#: / 24 / 32 quantiles take 0.20 / 0.30 / 0.37 / 0.48 / 0.61 times the time of a sort if keys are compared, and 0.43 to
+#: 0.48 if chunks are sorted; of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76. On a GPU the row kernel
+#: selects so many without a sort.
+MOST_COMPARED, MOST_COMPARED_ON_DEVICES = 16, 32
 #: Assumed keys of a chunk of unknown size.
 GUESSED_KEYS = 1 << 20
 
@@ -91,6 +97,7 @@ class SelectPlan:
     #: Most bytes of a chunk of whole lanes made of several chunks, unless these or a lane are larger.
     lanes_bytes: float = LANES_BYTES
     searches: bool = False  # whether lanes are searched one by one, by samples
+    sorts: bool = False  # whether they are sorted first, because many quantiles are wanted
     sources: Runs = ()  # the chunks of each member of a gang
 
     @property
@@ -108,12 +115,13 @@ class SelectPlan:
         """Bytes in use at the peak, the source included where it is held; nan if unknown."""
         chunk = self.lanes.bytes / (self.lanes.chunks * self.lanes.blocks)
         if self.strategy == "join":
-            return joined_bytes(self.lanes, self.searches)
+            return joined_bytes(self.lanes, self.searches and not self.sorts)
         if self.strategy not in BY_SAMPLES:
             whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
             return self.threads * LANE_COPIES * whole
-        # Few keys are compared at a time.
-        return self.moved_bytes + (self.lanes.bytes if self.held else self.threads * chunk)
+        # Few keys are compared at a time, and all of a chunk are sorted.
+        read = self.threads * chunk * (LANE_COPIES if self.sorts else 1)
+        return self.moved_bytes + (self.lanes.bytes + self.sorts * read if self.held else read)
 
 
 def choose_strategy(lanes: Lanes) -> Strategy:
@@ -133,9 +141,14 @@ def joined_bytes(lanes: Lanes, searches: bool) -> float:
     return lanes.bytes * (1.5 if searches else 1 + 2 / lanes.blocks)
 
 
-def fits_join(lanes: Lanes, workers: Workers, held: bool) -> bool:
+def sorts_lanes(quantiles: int, workers: Workers) -> bool:
+    """Whether a sort of the keys takes less time than to compare each with the brackets of so many quantiles."""
+    return quantiles > (MOST_COMPARED_ON_DEVICES if workers.devices else MOST_COMPARED)
+
+
+def fits_join(lanes: Lanes, quantiles: int, workers: Workers, held: bool) -> bool:
     """Whether all chunks of a lane are joined in one task: they are in the memory of the only GPU, which suffices."""
-    needed = joined_bytes(lanes, choose_strategy(lanes) == "samples")
+    needed = joined_bytes(lanes, choose_strategy(lanes) == "samples" and not sorts_lanes(quantiles, workers))
     return workers.devices and workers.threads == 1 and held and needed <= (workers.memory or math.inf)
 
 
@@ -165,6 +178,11 @@ def most_lanes_bytes(lanes: Lanes, workers: Workers) -> float:
     return share if workers.devices else min(LANES_BYTES, lanes.limit, share)
 
 
+def fits_rows(lanes: Lanes, workers: Workers) -> bool:
+    """Whether there are several lanes, and each fits a chunk: they move once, and take one sort, not one a pass."""
+    return lanes.count > 1 and lanes.keys * lanes.itemsize <= most_lanes_bytes(lanes, workers)
+
+
 def make_select_plan(
     lanes: Lanes, quantiles: int, workers: Workers, held: bool, strategy: Strategy | None = None
 ) -> SelectPlan:
@@ -172,9 +190,12 @@ def make_select_plan(
     # Of n keys, s samples and q quantiles leave about ``2 q e n / sqrt(s)`` keys inside the brackets, where ``e``
     # follows from the probability of a miss. The number of samples makes the keys that are fetched about as many as the
     # samples.
-    chosen = strategy or choose_strategy(lanes)
-    if strategy == "join" or (strategy is None and fits_join(lanes, workers, held)):
-        return SelectPlan("join", lanes, threads=workers.threads, searches=choose_strategy(lanes) == "samples")
+    searches = choose_strategy(lanes) == "samples"
+    sorts = (searches or strategy == "samples") and sorts_lanes(quantiles, workers)
+    whole = sorts and (lanes.chunks == 1 or fits_rows(lanes, workers))
+    chosen = strategy or choose_strategy(replace(lanes, searchable=lanes.searchable and not whole))
+    if strategy == "join" or (strategy is None and fits_join(lanes, quantiles, workers, held)):
+        return SelectPlan("join", lanes, threads=workers.threads, searches=searches, sorts=sorts)
     if chosen != "samples":
         return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most_lanes_bytes(lanes, workers))
     keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
@@ -182,16 +203,16 @@ def make_select_plan(
     quantiles = max(quantiles, 1)
     most = FETCHED_BYTES * (FETCHED_ON_DEVICES if workers.devices else 1)
     fetched = min(most, (workers.memory or math.inf) * FETCHED_SHARE) / lanes.itemsize / in_chunk
-    steps, first, inside = [], 0.0, 0.0
+    steps, first, inside, runs = [], 0.0, 0.0, lanes.chunks if sorts else math.inf
     while True:
-        samples = min(best_samples(keys, quantiles), keys, max(fetched, LEAST_SAMPLES))
+        samples = min(best_samples(keys, quantiles, runs=runs), keys, max(fetched, LEAST_SAMPLES))
         first = first or samples * in_chunk
         steps.append(max(keys / samples, 1.0))
-        keys = min(keys, keys * inside_share(samples, quantiles))
+        keys = min(keys, keys * inside_share(samples, quantiles, runs=runs))
         inside = inside or keys * in_chunk
         if keys <= fetched or len(steps) == MOST_ROUNDS:
             found = tuple(steps), first, inside, keys * in_chunk, held, workers.threads
-            return SelectPlan(chosen, lanes, *found, searches=True)
+            return SelectPlan(chosen, lanes, *found, searches=True, sorts=sorts)
 
 
 def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, asked: str) -> Runs:
@@ -212,12 +233,15 @@ def describe_selection(plan: SelectPlan) -> Projection:
         "gang": f"gang: {len(plan.sources):,} members draw samples and find brackets, in one task each, only the keys "
         "inside them move",
         "join": "join: one task has all chunks of a lane, "
-        + ("random samples give brackets" if plan.searches else "a row kernel on them"),
+        + ("random samples give brackets" if plan.searches and not plan.sorts else "a row kernel on them"),
     }
     rows = {
         "lanes": lanes.text,
         "strategy": strategies[plan.strategy],
     }
+    if plan.sorts:
+        what = "each joined lane is sorted" if plan.strategy == "join" else "each chunk is sorted in both passes"
+        rows["sorts"] = f"{what}: of so many quantiles each key would be compared with too many brackets"
     if plan.strategy in BY_SAMPLES:
         held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
         rows["passes"] = f"{plan.passes} over {format_size(lanes.bytes)}; the source is {held}"

@@ -53,15 +53,21 @@ def strata(size: int, keys_per_stratum: float) -> int:
     return math.ceil(size / keys_per_stratum)
 
 
-def best_samples(size: float, brackets: int, misses: float = MISSES) -> float:
-    """Count the samples that makes the keys inside brackets about as many as the samples."""
-    error = _relative_error(brackets, misses)
-    return float(min(max((brackets * error * size) ** (2 / 3), _LEAST_SAMPLES * brackets), size))
+def best_samples(size: float, brackets: int, misses: float = MISSES, runs: float = math.inf) -> float:
+    """Count the samples that makes the keys inside brackets about as many as the samples; `runs` as `inside_share`."""
+    best = (brackets * _relative_error(brackets, misses) * size) ** (2 / 3)
+    if runs < best:
+        best = math.sqrt(2 * brackets * _wrong_samples(runs, brackets, misses) * size)
+    return float(min(max(best, _LEAST_SAMPLES * brackets), size))
 
 
-def inside_share(samples: float, brackets: int, misses: float = MISSES) -> float:
-    """Share of the keys that are inside brackets from so many samples; more than 1 if brackets overlap."""
-    return 2 * brackets * _relative_error(brackets, misses) / math.sqrt(samples)
+def inside_share(samples: float, brackets: int, misses: float = MISSES, runs: float = math.inf) -> float:
+    """Share of the keys that are inside brackets from so many samples; more than 1 if brackets overlap.
+
+    Of keys in few sorted `runs` no sample is wrong, but for the stratum of each run that a rank is in.
+    """
+    # An end of a bracket is the next sample behind the wrong ones.
+    return 2 * brackets * (_wrong_samples(min(samples, runs), brackets, misses) + 1) / samples
 
 
 def stratum_of(size: int, brackets: int) -> int:
@@ -93,7 +99,7 @@ def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:
 def sampled_ranks(search: Search, count: int, keys_per_stratum: float, misses: float = MISSES) -> IntArray:
     """Rank, among all samples, the ends of a bracket around each rank that is still searched, shape (2, open)."""
     # A bracket misses its rank with probability `misses`; ends that are no rank of a sample are no ends. `count` is the
-    # number of strata of all chunks.
+    # number of strata of all chunks, or the number of chunks that are sorted.
     error = _error_of_ranks(count, keys_per_stratum, len(search.left), misses)
     # About `keys_per_stratum` times i keys are less than sample i, and that many of i + 1 are up to it.
     low = np.floor((search.left - error) / keys_per_stratum)
@@ -124,7 +130,12 @@ def _error_of_ranks(count: int, keys_per_stratum: float, brackets: int, misses: 
     """Largest assumed error of an estimated rank, in keys, for a number of samples; there is none of single keys."""
     if keys_per_stratum <= 1:
         return 0.0
-    return keys_per_stratum * math.sqrt(count) * _relative_error(brackets, misses)
+    return keys_per_stratum * _wrong_samples(count, brackets, misses)
+
+
+def _wrong_samples(count: float, brackets: int, misses: float) -> float:
+    """Most assumed samples that are on the wrong side of a key, of so many that may be."""
+    return min(count, math.sqrt(count) * _relative_error(brackets, misses))
 
 
 def _relative_error(brackets: int, misses: float) -> float:

@@ -586,15 +586,16 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
         array = without_extremes(array)
     if not name.endswith("median"):
         options["method"] = draw(st.sampled_from(list(quantiles.METHODS)))
-        q = np.array(draw(st.floats(0, 1) | st.lists(st.floats(0, 1), min_size=1, max_size=4)))
+        several = st.lists(st.floats(0, 1), min_size=1, max_size=4) | st.just(np.linspace(0, 1, 40))
+        q = np.array(draw(st.floats(0, 1) | several))
         # Of two-dimensional q, NumPy's functions that skip NaN put only the first dimension in front.
         q = np.stack([q, q]) if q.ndim and "nan" not in name and draw(st.booleans()) else q
         arguments = [given_to_numpy((q * 100 if "percent" in name else q).tolist()), axis]
     strategy = draw(st.sampled_from(("auto", "samples", "rechunk", "join")))
-    rounds = draw(st.sampled_from([1, 1, 2, 4]))
+    rounds, most = draw(st.sampled_from([1, 1, 2, 4])), draw(st.sampled_from([0, 16]))
 
     def call(x: Any) -> Any:
-        with in_rounds(rounds):
+        with in_rounds(rounds), mock.patch.multiple(select, MOST_COMPARED=most, MOST_COMPARED_ON_DEVICES=most):
             return getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options)
 
     wanted = np.asarray(getattr(np, name)(array, *arguments, **options))

@@ -85,14 +85,16 @@ def test_the_chunks_of_a_persisted_source_are_never_read_again():
         assert computed(dask_gpusort.median(x, strategy="samples")) == 4999.5
 
 
+@pytest.mark.parametrize("most", [0, 16])
 @pytest.mark.parametrize("rounds", [2, 4])
-def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(rounds):
+def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(rounds, most):
     array = ours.make("i8", 30_000, "zipf")
     array[::3] = np.random.default_rng(0).integers(-(2**40), 2**40, 10_000)
     source = Source(array, 2000)
     with (
         mock.patch.object(select, "FETCHED_BYTES", 0),
         mock.patch.object(select, "MOST_ROUNDS", rounds),
+        mock.patch.object(select, "MOST_COMPARED", most),
         dask.config.set({"gpusort.held_share": 0}),
     ):
         x = source.darr()
@@ -103,7 +105,8 @@ def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(rounds):
     assert set(source.made.values()) == {2}
 
 
-def test_a_source_that_changes_is_found_out():
+@pytest.mark.parametrize("quantiles", [1, 40])
+def test_a_source_that_changes_is_found_out(quantiles):
     calls = Counter()
 
     def change(block, block_id=None):
@@ -112,7 +115,7 @@ def test_a_source_that_changes_is_found_out():
 
     x = da.from_array(np.arange(10_000.0), chunks=1000).map_blocks(change, dtype=float, meta=np.empty(0))
     with dask.config.set({"gpusort.held_share": 0}):
-        found = dask_gpusort.median(x, strategy="samples")
+        found = dask_gpusort.quantile(x, np.linspace(0.1, 0.9, quantiles), strategy="samples")
     with pytest.raises(RuntimeError, match=r"chunk \d is not what it was.*persist it"):
         computed(found)
 

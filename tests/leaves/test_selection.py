@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import strategies as ours
 
-from dask_gpusort.chunk import numpy_ops, numpy_select
+from dask_gpusort.chunk import numpy_ops, numpy_select, steps
 from dask_gpusort.table import Ranks, selection
 
 DTYPES = ("?", "i1", "u8", "i8", "f2", "f4", "f8", "c16", "M8[ns]", "m8[s]")
@@ -25,13 +25,12 @@ def numbers(keys):
     return keys[keys == keys]
 
 
-def enclose(search, parts, keys_per_stratum):
-    """Brackets from samples of some parts."""
+def enclose(search, parts, keys_per_stratum, sorts=False):
+    """Brackets from samples of some parts, which may be sorted."""
     samples = [part[draw_positions(len(part), keys_per_stratum, number)] for number, part in enumerate(parts)]
     samples = numbers(np.sort(np.concatenate(samples)))
-    wanted = selection.sampled_ranks(
-        search, sum(selection.strata(len(part), keys_per_stratum) for part in parts), keys_per_stratum
-    )
+    count = len(parts) if sorts else sum(selection.strata(len(part), keys_per_stratum) for part in parts)
+    wanted = selection.sampled_ranks(search, count, keys_per_stratum)
     ends = np.empty(wanted.shape, search.found.dtype)
     ends[0], ends[1] = selection.least_and_most(ends.dtype)
     known = (wanted >= 0) & (wanted < len(samples))
@@ -101,6 +100,9 @@ def test_keys_inside_brackets(dtype, distribution, size, seed, count):
     for one, other in zip(low, high, strict=True):
         taken |= (keys > one) & (keys < other)
     np.testing.assert_array_equal(inside, keys[taken])
+    counts, inside = steps.extract_sorted(np.sort(keys), low, high)
+    np.testing.assert_array_equal(counts, ends)
+    np.testing.assert_array_equal(inside, np.sort(keys[taken]))
 
 
 def test_many_keys_are_compared_part_by_part():
@@ -116,22 +118,25 @@ def test_many_keys_are_compared_part_by_part():
     st.lists(st.integers(0, 400), min_size=1, max_size=5),
     st.sampled_from([1.0, 2.5, 20.0]),
     st.integers(1, 3),
+    st.booleans(),
     st.data(),
 )
-def test_a_search_finds_the_keys_at_its_ranks(dtype, distribution, sizes, keys_per_stratum, rounds, data):
+def test_a_search_finds_the_keys_at_its_ranks(dtype, distribution, sizes, keys_per_stratum, rounds, sorts, data):
     keys = ours.make(dtype, sum(sizes), distribution, data.draw(st.integers(0, 99)))
     parts = np.split(keys, np.cumsum(sizes)[:-1])
+    parts = list(map(np.sort, parts)) if sorts else parts
+    extract = steps.extract_sorted if sorts else numpy_select.extract
     ordered = np.sort(numbers(keys))
     ranks = data.draw(st.lists(st.integers(0, max(len(ordered) - 1, 0)), unique=True)) if len(ordered) else []
     search = selection.begin(len(ordered), len(keys) - len(ordered), np.array(sorted(ranks), np.int64), keys.dtype)
     for _ in range(rounds):
-        search = enclose(search, parts, keys_per_stratum)
+        search = enclose(search, parts, keys_per_stratum, sorts)
         assert (search.low <= search.high).all()
         assert (search.high[:-1] < search.low[1:]).all()
         wanted = ordered[search.ranks[search.unknown]]
         assert (search.low[search.bracket] <= wanted).all()
         assert (wanted <= search.high[search.bracket]).all()
-        counted = [numpy_select.extract(part, search.low, search.high) for part in parts]
+        counted = [extract(part, search.low, search.high) for part in parts]
         search = selection.resolve(search, np.sum([ends for ends, _ in counted], axis=0))
         parts = [inside for _, inside in counted]
     found = selection.finish(search, numpy_select.keys_at(parts, search.left))
@@ -147,6 +152,21 @@ def test_brackets_hold_few_keys_of_any_distribution():
         inside = numpy_select.extract(keys, search.low, search.high)[1]
         error = math.sqrt(math.log(4 * len(ranks) / selection.MISSES) / 2)
         assert len(inside) <= 2 * 1.3 * len(ranks) * error * n / math.sqrt(n / 20)
+
+
+@pytest.mark.parametrize("chunks", [1, 20, 100])
+def test_fewer_keys_are_inside_brackets_from_samples_of_sorted_chunks(chunks):
+    n, ranks = 200_000, np.linspace(0, 199_999, 50).astype(np.int64)
+    keys = np.random.default_rng(0).permutation(n)
+    samples = selection.best_samples(n, len(ranks), runs=chunks)
+    parts = np.sort(keys.reshape(chunks, -1))
+    search = enclose(selection.begin(n, 0, ranks, keys.dtype), list(parts), n / samples, sorts=True)
+    inside = sum(len(steps.extract_sorted(part, search.low, search.high)[1]) for part in parts)
+    share = selection.inside_share(samples, len(ranks), runs=chunks)
+    assert inside / n <= share < min(0.5, selection.inside_share(samples, len(ranks)))
+    # One stratum of each chunk is in doubt, or by chance fewer.
+    error = math.sqrt(math.log(4 * len(ranks) / selection.MISSES) / 2)
+    assert share == pytest.approx(2 * len(ranks) / samples * (min(chunks, math.sqrt(chunks) * error) + 1))
 
 
 @pytest.mark.parametrize("moved", [10, -10])

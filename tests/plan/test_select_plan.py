@@ -6,12 +6,15 @@ import math
 from dataclasses import replace
 from itertools import product
 
+import pytest
 from support.marks import for_each
 
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.select import (
     FETCHED_BYTES,
     LANES_BYTES,
+    MOST_COMPARED,
+    MOST_COMPARED_ON_DEVICES,
     MOST_ROUNDS,
     Lanes,
     choose_strategy,
@@ -22,6 +25,7 @@ from dask_gpusort.plan.select import (
 
 MIB = 1 << 20
 LONG = Lanes(count=1, keys=10**9, in_chunk=1, chunks=100, blocks=1, itemsize=8, limit=128 * MIB, searchable=True)
+ROWS = replace(LONG, count=8, keys=10**6, in_chunk=4, chunks=8, blocks=2)
 CUBE = Lanes(120_000, 730, 10_000, 10, 12, 4, 128 * MIB, True)
 
 
@@ -53,10 +57,30 @@ def test_few_keys_are_inside_the_brackets():
     assert plan.passes == 2
 
 
+@for_each(product([Workers(2), Workers(2, devices=True)], [LONG, replace(LONG, chunks=1), ROWS, CUBE]))
+def test_chunks_are_sorted_for_many_quantiles(workers, lanes):
+    most = MOST_COMPARED_ON_DEVICES if workers.devices else MOST_COMPARED
+    few, many = (make_select_plan(lanes, quantiles, workers, True) for quantiles in (most, most + 1))
+    assert not few.sorts
+    assert many.sorts == (lanes is LONG)
+    # Lanes that are whole in their chunks are sorted once, and so are several that fit one.
+    assert few.strategy == ("rechunk" if lanes is CUBE else "samples")
+    assert many.strategy == ("samples" if lanes is LONG else "blocks" if lanes.chunks == 1 else "rechunk")
+    assert many.samples <= few.samples
+    assert make_select_plan(lanes, most + 1, workers, True, "samples").sorts
+    assert ("each chunk is sorted in both passes" in describe_selection(many).text) == many.sorts
+    assert "is sorted" not in describe_selection(few).text
+
+
 def test_projected_bytes():
     held, again = (make_select_plan(LONG, 5, Workers(2), one) for one in (True, False))
     # The source, or a chunk for each thread.
     assert held.projected_bytes - again.projected_bytes == LONG.bytes - 2 * LONG.bytes / 100
+    # A sort takes copies of a chunk for each thread.
+    held, again = (make_select_plan(LONG, 101, Workers(2), one) for one in (True, False))
+    assert again.projected_bytes == again.moved_bytes + 2 * 2.5 * LONG.bytes / 100
+    assert held.projected_bytes == pytest.approx(LONG.bytes + again.projected_bytes)
+    assert held.projected_bytes < 1.1 * LONG.bytes
     assert math.isnan(make_select_plan(replace(LONG, keys=math.nan), 5, Workers(2), True).projected_bytes)
     rows = make_select_plan(CUBE, 1, Workers(2, 1024 * MIB), True)
     assert rows.lanes_bytes == 16 * MIB < LANES_BYTES

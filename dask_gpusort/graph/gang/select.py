@@ -60,10 +60,11 @@ class SelectJob:
     shapes: tuple[tuple[Size, ...], ...]  # of all chunks, in C order
     sources: Runs  # the chunks of each member
     shape: tuple[int, ...]  # of the result, without the dimensions of `q`
+    sorts: bool = False  # whether each lane of a chunk is sorted first
 
     def __call__(self, arrays: list[Any], rank: int) -> SelectWork:
         serialization.register()
-        about = self.axes, self.keys_per_stratum[0], self.dtype
+        about = self.axes, self.keys_per_stratum[0], self.sorts, self.dtype
         chunks = zip(arrays, self.sources[rank], strict=True)
         drawn = [draw_chunk(chunk, number, *about, self.shapes[number]) for chunk, number in chunks]
         return SelectWork(self, rank, arrays, drawn)
@@ -96,15 +97,15 @@ class SelectWork:
             raise changed_source(f"member {rank} has other chunks than when samples of them were taken")
         drawn = yield from self._share(self.drawn, start.summaries, [0] * len(self.drawn[0]))
         searches = scan(drawn, job.keys_per_stratum[0], job.statistic, job.dtype)
-        inside = [extract(chunk, searches, job.axes) for chunk in self.chunks]
+        inside = [extract(chunk, searches, job.axes, job.sorts) for chunk in self.chunks]
         for keys_per_stratum in job.keys_per_stratum[1:]:
             parts = zip(inside, job.sources[self.rank], strict=True)
-            own = [draw(part, number, job.axes, keys_per_stratum) for part, number in parts]
+            own = [draw(part, number, job.axes, keys_per_stratum, job.sorts) for part, number in parts]
             brackets = [len(search.low) for search in searches]
             counts = yield from self._counts_of_all(own, brackets)
             drawn = yield from self._share(own, counts, brackets)
             searches = scan_again(drawn, keys_per_stratum, searches)
-            inside = [extract(part, searches, job.axes) for part in inside]
+            inside = [extract(part, searches, job.axes, job.sorts) for part in inside]
         own = [[Drawn(len(keys), 0, 0, keys, ends) for ends, keys in part] for part in inside]
         brackets = [len(search.low) for search in searches]
         counts = yield from self._counts_of_all(own, brackets)
@@ -165,7 +166,7 @@ def select_in_gang(array: Any, statistic: Statistic, axes: tuple[int, ...], plan
     shape = tuple(int(size) for (size,) in output.chunks[len(statistic.shape) :])
     shapes = tuple(product(*array.chunks))
     recipe = GangRecipe(
-        SelectJob(statistic, axes, plan.keys_per_stratum, array.dtype, shapes, plan.sources, shape),
+        SelectJob(statistic, axes, plan.keys_per_stratum, array.dtype, shapes, plan.sources, shape, plan.sorts),
         (array.name,),
         (array.numblocks,),
         plan.sources,

@@ -9,13 +9,14 @@
              (every chunk)        and counts --.
                                                '--> select-finish --> the statistic   (one)
 
-For each group of lanes that are in the same chunks. Chunks are not sorted, and only samples and keys inside brackets
-move. If the keys inside are too many for one task they are drawn from, bracketed and extracted again, without another
-pass over the source. Where the source does not stay in memory, its tasks are repeated for the second pass. The chunks
-of both passes have different keys, so no chunk waits in memory for the other pass; and all tasks of the second source
-depend on the first brackets, so that none runs early. What the chunks give is then gathered a few at a time, by
-``select-gather``. If one task needed all of it, and chunks shared what they are made of (overlaps, a rechunk), Dask
-would order the tasks so that much of the source is in memory at once.
+For each group of lanes that are in the same chunks. Only samples and keys inside brackets move. Chunks are sorted in
+both passes if many quantiles are wanted, else compared with the brackets. If the keys inside are too many for one task
+they are drawn from, bracketed and extracted again, without another pass over the source. Where the source does not stay
+in memory, its tasks are repeated for the second pass. The chunks of both passes have different keys, so no chunk waits
+in memory for the other pass; and all tasks of the second source depend on the first brackets, so that none runs early.
+What the chunks give is then gathered a few at a time, by ``select-gather``. If one task needed all of it, and chunks
+shared what they are made of (overlaps, a rechunk), Dask would order the tasks so that much of the source is in memory
+at once.
 
 Chunks that share one memory are in one task, ``select-join``: steps from task to task, and from the host to the device
 for each chunk, would take longer than the reads.
@@ -36,6 +37,7 @@ from dask.typing import Key
 from tlz import concat, partition_all
 
 from ...chunk import complete, ops_for
+from ...order import Order
 from ...plan.select import SelectPlan
 from ...table import selection
 from ...table.quantiles import Ranks, Statistic
@@ -60,33 +62,38 @@ class Drawn(NamedTuple):
 
     size: int  # all keys
     nans: int  # those that are NaN or NaT
-    strata: int  # that keys were drawn from
+    strata: int  # whose key may be on the wrong side of a rank: all that keys were drawn from, or one of sorted keys
     keys: Any
     ends: np.ndarray | None = None  # in later rounds, the counts of the round before
 
 
-def lanes_of(part: Any, axes: Sequence[int]) -> list[Any]:
-    """The keys of each lane of a chunk, or what is left of them, shape (n,) each."""
+def lanes_of(part: Any, axes: Sequence[int], sorts: bool = False) -> list[Any]:
+    """The keys of each lane of a chunk, which are sorted if asked for, or what is left of them, shape (n,) each."""
     if isinstance(part, list):
         return [one.keys for one in part]
-    if len(axes) == part.ndim:
+    lanes = _lanes_of_chunk(part, axes)
+    return [ops_for(keys).sort_rows(keys, Order(keys.dtype), 0) for keys in lanes] if sorts else lanes
+
+
+def _lanes_of_chunk(chunk: Any, axes: Sequence[int]) -> list[Any]:
+    if len(axes) == chunk.ndim:
         # The order of keys has no effect; that of the memory saves a copy.
-        return [(part.T if part.flags.f_contiguous else part).ravel()]
-    kept = [dim for dim in range(part.ndim) if dim not in axes]
-    lanes = part.transpose([*kept, *axes])
+        return [(chunk.T if chunk.flags.f_contiguous else chunk).ravel()]
+    kept = [dim for dim in range(chunk.ndim) if dim not in axes]
+    lanes = chunk.transpose([*kept, *axes])
     # A chunk without lanes gives an empty one, which tells the dtype and the library.
-    return [lanes[index].ravel() for index in np.ndindex(*lanes.shape[: len(kept)])] or [part.ravel()]
+    return [lanes[index].ravel() for index in np.ndindex(*lanes.shape[: len(kept)])] or [chunk.ravel()]
 
 
-def draw(part: Any, number: int, axes: Sequence[int], keys_per_stratum: float) -> list[Drawn]:
+def draw(part: Any, number: int, axes: Sequence[int], keys_per_stratum: float, sorts: bool = False) -> list[Drawn]:
     """Task: a sample of each lane of a chunk, or of what is left of it."""
     ends = [one.ends for one in part] if isinstance(part, list) else None
     found = []
-    for lane, keys in enumerate(lanes_of(part, axes)):
+    for lane, keys in enumerate(lanes_of(part, axes, sorts)):
         sample = _sample(keys, number, keys_per_stratum)
         # What is left has no NaN.
         nans = 0 if ends else ops_for(keys).count_nans(keys)
-        strata = selection.strata(len(keys), keys_per_stratum)
+        strata = 1 if sorts else selection.strata(len(keys), keys_per_stratum)
         found.append(Drawn(len(keys), nans, strata, sample, ends[lane] if ends else None))
     return found
 
@@ -97,10 +104,16 @@ def _sample(keys: Any, number: int, keys_per_stratum: float) -> Any:
 
 
 def draw_chunk(
-    chunk: Any, number: int, axes: Sequence[int], keys_per_stratum: float, dtype: np.dtype[Any], shape: Sequence[float]
+    chunk: Any,
+    number: int,
+    axes: Sequence[int],
+    keys_per_stratum: float,
+    sorts: bool,
+    dtype: np.dtype[Any],
+    shape: Sequence[float],
 ) -> list[Drawn]:
     """Task: a sample of each lane of a chunk."""
-    return draw(checked_shape(chunk, number, dtype, shape), number, axes, keys_per_stratum)
+    return draw(checked_shape(chunk, number, dtype, shape), number, axes, keys_per_stratum, sorts)
 
 
 def gather(lists: Sequence[Sequence[Any]]) -> list[Any]:
@@ -160,10 +173,18 @@ def _resolve(searches: Sequence[selection.Search], ends: Sequence[Sequence[Any]]
         raise changed_source("the counts of the keys do not fit their samples") from error
 
 
-def extract(part: Any, searches: Sequence[selection.Search], axes: Sequence[int]) -> list[Extracted]:
+def extract(
+    part: Any, searches: Sequence[selection.Search], axes: Sequence[int], sorts: bool = False
+) -> list[Extracted]:
     """Task: count the keys of a chunk, or of what is left of it, and take those inside the brackets."""
-    lanes = zip(lanes_of(part, axes), searches, strict=True)
-    return [Extracted(*ops_for(keys).extract(keys, search.low, search.high)) for keys, search in lanes]
+    return _extract(lanes_of(part, axes, sorts), searches, sorts)
+
+
+def _extract(lanes: Sequence[Any], searches: Sequence[selection.Search], sorts: bool) -> list[Extracted]:
+    ops = ops_for(lanes[0])
+    function = ops.extract_sorted if sorts else ops.extract
+    pairs = zip(lanes, searches, strict=True)
+    return [Extracted(*function(keys, search.low, search.high)) for keys, search in pairs]
 
 
 def extract_chunk(
@@ -173,12 +194,14 @@ def extract_chunk(
     number: int,
     axes: Sequence[int],
     keys_per_stratum: float,
+    sorts: bool = False,
 ) -> list[Extracted]:
     """Task: the same of a chunk, which must still be the one that the samples are of."""
-    for keys, one in zip(lanes_of(chunk, axes), drawn, strict=True):
+    lanes = lanes_of(chunk, axes, sorts)
+    for keys, one in zip(lanes, drawn, strict=True):
         if len(keys) != one.size or not _same(_sample(keys, number, keys_per_stratum), one.keys):
             raise changed_source(f"chunk {number} is not what it was when samples of it were taken")
-    return extract(chunk, searches, axes)
+    return _extract(lanes, searches, sorts)
 
 
 def _same(keys: Any, others: Any) -> bool:
@@ -302,8 +325,8 @@ class Selection(ArrayRecipe):
         ]
 
     @property
-    def _about(self) -> tuple[tuple[int, ...], float]:
-        return self.axes, self.plan.keys_per_stratum[0]
+    def _about(self) -> tuple[tuple[int, ...], float, bool]:
+        return self.axes, self.plan.keys_per_stratum[0], self.plan.sorts
 
     def _scan(
         self,
@@ -335,19 +358,21 @@ class Selection(ArrayRecipe):
 
     def _second_pass(self, tasks: Tasks, group: tuple[int, ...], held: Mapping[Key, Any]) -> None:
         """Add the tasks from the first brackets of a group of lanes to the keys inside the last ones."""
-        searches, parts = tasks.ref("select-scan-0", *group), []
+        searches, sorts = tasks.ref("select-scan-0", *group), self.plan.sorts
+        parts = []
         for number, (index, _) in enumerate(self._members(group)):
             chunk, drawn = chunk_of((self.names[-1], *index), held), tasks.ref("select-draw-0", *group, number)
-            about = chunk, searches, drawn, number, *self._about
-            parts.append(tasks.add("select-extract-0", (*group, number), extract_chunk, *about))
+            first = chunk, searches, drawn, number, *self._about
+            parts.append(tasks.add("select-extract-0", (*group, number), extract_chunk, *first))
         for level, keys_per_stratum in enumerate(self.plan.keys_per_stratum[1:], 1):
+            about = self.axes, keys_per_stratum, sorts
             drawn_again = [
-                tasks.add(f"select-draw-{level}", (*group, number), draw, part, number, self.axes, keys_per_stratum)
+                tasks.add(f"select-draw-{level}", (*group, number), draw, part, number, *about)
                 for number, part in enumerate(parts)
             ]
             searches = self._scan(tasks, level, group, drawn_again, scan_again, searches)
             parts = [
-                tasks.add(f"select-extract-{level}", (*group, number), extract, part, searches, self.axes)
+                tasks.add(f"select-extract-{level}", (*group, number), extract, part, searches, self.axes, sorts)
                 for number, part in enumerate(parts)
             ]
 

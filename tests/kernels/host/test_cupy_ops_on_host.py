@@ -307,36 +307,38 @@ def test_nan_counts_samples_and_few_keys(device, dtype):
     assert cupy_ops.count_nans(device.array(keys[:0])) == 0
 
 
+@pytest.mark.parametrize("sorts", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
-def test_a_selection_by_samples(device, monkeypatch, dtype):
+def test_a_selection_by_samples(device, monkeypatch, dtype, sorts):
     """All stages of a selection, over two rounds."""
     monkeypatch.setattr(by_samples, "ops_for", lambda array: cupy_ops)
     keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")])
     statistic = Statistic.quantiles([0.01, 0.3, 0.5, 1], skip_nan=True)
     chunks = [device.array(part) for part in np.split(keys, [300, 900])]
-    drawn = [by_samples.draw(chunk, number, (0,), 3.0) for number, chunk in enumerate(chunks)]
+    drawn = [by_samples.draw(chunk, number, (0,), 3.0, sorts) for number, chunk in enumerate(chunks)]
     searches = by_samples.scan(drawn, 3.0, statistic, keys.dtype)
     parts = [
-        by_samples.extract_chunk(chunk, searches, one, number, (0,), 3.0)
+        by_samples.extract_chunk(chunk, searches, one, number, (0,), 3.0, sorts)
         for number, (chunk, one) in enumerate(zip(chunks, drawn, strict=True))
     ]
-    again = [by_samples.draw(part, number, (0,), 2.0) for number, part in enumerate(parts)]
+    again = [by_samples.draw(part, number, (0,), 2.0, sorts) for number, part in enumerate(parts)]
     narrower = by_samples.scan_again(again, 2.0, searches)
-    parts = [by_samples.extract(part, narrower, (0,)) for part in parts]
+    parts = [by_samples.extract(part, narrower, (0,), sorts) for part in parts]
     with np.errstate(invalid="ignore"):
         found = by_samples.finish(parts, narrower, statistic, ())
         np.testing.assert_array_equal(found, np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
 
 
+@pytest.mark.parametrize("sorts", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
-def test_a_selection_by_a_gang(device, monkeypatch, dtype):
+def test_a_selection_by_a_gang(device, monkeypatch, dtype, sorts):
     """Two lanes in chunks of two members, over two rounds."""
     for module in (by_samples, gang):
         monkeypatch.setattr(module, "ops_for", lambda array: cupy_ops)
     monkeypatch.setattr(gang, "complete", lambda array: array)
     keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")]).reshape(2, -1)
     shapes, statistic = ((2, 300), (2, 0), (2, 400)), Statistic.quantiles([0.01, 0.5, 1], "lower", skip_nan=True)
-    job = gang.SelectJob(statistic, (1,), (3.0, 2.0), keys.dtype, shapes, ((0, 2), (1,)), (2, 1))
+    job = gang.SelectJob(statistic, (1,), (3.0, 2.0), keys.dtype, shapes, ((0, 2), (1,)), (2, 1), sorts)
     first, empty, last = (device.array(part) for part in np.split(keys, [300, 300], 1))
     works = [job([first, last], 0), job([empty], 1)]
     assert gangs.attempt(works) == 5
