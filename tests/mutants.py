@@ -41,6 +41,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "cuts: a run of another size": ("if counts.sizes[0] != cuts.first[number, -1]", "if False"),
         "summaries: the last entry of a cell": (" | (cell[1:] != cell[:-1])", ""),
     },
+    "graph/test_sort_last.py": {
+        "bounds: a splitter behind its rank": ("count - DEVIATIONS", "count + DEVIATIONS"),
+        "bounds: a key with a segment of its own": ("np.union1d(found, after(repeated))", "found"),
+        "bounds: equal keys are cut in chunk order": ("missing - exclusive_scan(sizes)[:-1]", "missing + 0 * sizes"),
+        "decisions: a cut too far from its rank": ("[1:] < ranks[:-1]]", "[1:] < 0]"),
+        "decisions: a part is in order": ("(keys[:PROBED_KEYS], keys))", "(keys[:PROBED_KEYS],))"),
+        "trims: what is in the next group": ("min(last + 2, groups)", "min(last + 1, groups)"),
+        "trims: what is in the group before": ("max(start - group.start, 0), max(", "0, max("),
+    },
     "project/test_names.py": {
         "names: none": ("key_split(array.name) == function", "True"),
         "names: of the function alone": ("{function}-{tokenize(array.name)}", "{function}-0"),

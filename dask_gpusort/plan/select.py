@@ -48,9 +48,8 @@ MOST_ROUNDS = 4
 #: Most quantiles for which each key is compared with the brackets; for more, each chunk is sorted in both passes, which
 #: takes the same time for any number. Of 2^24 float64 in 16 chunks, on two busy threads of an EPYC (AVX2), 8 / 12 / 16
 #: / 24 / 32 quantiles take 0.20 / 0.30 / 0.37 / 0.48 / 0.61 times the time of a sort if keys are compared, and 0.43 to
-#: 0.48 if chunks are sorted; of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76. On a GPU the row kernel
-#: selects so many without a sort.
-MOST_COMPARED, MOST_COMPARED_ON_DEVICES = 16, 32
+#: 0.48 if chunks are sorted; of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76.
+MOST_COMPARED = 16
 #: Assumed keys of a chunk of unknown size.
 GUESSED_KEYS = 1 << 20
 
@@ -143,12 +142,13 @@ def joined_bytes(lanes: Lanes, searches: bool) -> float:
 
 def sorts_lanes(quantiles: int, workers: Workers) -> bool:
     """Whether a sort of the keys takes less time than to compare each with the brackets of so many quantiles."""
-    return quantiles > (MOST_COMPARED_ON_DEVICES if workers.devices else MOST_COMPARED)
+    # On a GPU each key is searched for among the brackets.
+    return quantiles > MOST_COMPARED and not workers.devices
 
 
-def fits_join(lanes: Lanes, quantiles: int, workers: Workers, held: bool) -> bool:
+def fits_join(lanes: Lanes, workers: Workers, held: bool) -> bool:
     """Whether all chunks of a lane are joined in one task: they are in the memory of the only GPU, which suffices."""
-    needed = joined_bytes(lanes, choose_strategy(lanes) == "samples" and not sorts_lanes(quantiles, workers))
+    needed = joined_bytes(lanes, choose_strategy(lanes) == "samples")
     return workers.devices and workers.threads == 1 and held and needed <= (workers.memory or math.inf)
 
 
@@ -194,7 +194,7 @@ def make_select_plan(
     sorts = (searches or strategy == "samples") and sorts_lanes(quantiles, workers)
     whole = sorts and (lanes.chunks == 1 or fits_rows(lanes, workers))
     chosen = strategy or choose_strategy(replace(lanes, searchable=lanes.searchable and not whole))
-    if strategy == "join" or (strategy is None and fits_join(lanes, quantiles, workers, held)):
+    if strategy == "join" or (strategy is None and fits_join(lanes, workers, held)):
         return SelectPlan("join", lanes, threads=workers.threads, searches=searches, sorts=sorts)
     if chosen != "samples":
         return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most_lanes_bytes(lanes, workers))

@@ -595,7 +595,7 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     rounds, most = draw(st.sampled_from([1, 1, 2, 4])), draw(st.sampled_from([0, 16]))
 
     def call(x: Any) -> Any:
-        with in_rounds(rounds), mock.patch.multiple(select, MOST_COMPARED=most, MOST_COMPARED_ON_DEVICES=most):
+        with in_rounds(rounds), mock.patch.object(select, "MOST_COMPARED", most):
             return getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options)
 
     wanted = np.asarray(getattr(np, name)(array, *arguments, **options))
@@ -885,6 +885,10 @@ def of_cupy(dtype: Any) -> Any:
     return dtype.newbyteorder("=") if known else np.dtype(IN_PLACE[dtype.kind])
 
 
+def has_subnormals(array: np.ndarray) -> bool:
+    return array.dtype.char == "f" and bool(((array != 0) & (np.abs(array) < np.finfo("f4").tiny)).any())
+
+
 GETS = {"sync": dask.get, "threads": dask.threaded.get}
 
 
@@ -915,6 +919,8 @@ def check(
             chunks = [(*chunks[0], *array.shape[1:]) for array in case.arrays]
         held = [data.draw(st.sampled_from(LAYOUTS))(one) if one.ndim else one for one in case.arrays]
         if library is not np:
+            # CuPy's conversions make subnormal float32 zeros.
+            assume(len({one.dtype for one in held}) == 1 or not any(map(has_subnormals, held)))
             held = [library.asarray(one) if of_cupy(one.dtype) == one.dtype else one for one in held]
         before = [in_numpy(one).copy() for one in held]
         arrays = [ours.dask_array(one, own) for one, own in zip(held, chunks, strict=True)]

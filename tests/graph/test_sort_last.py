@@ -26,6 +26,7 @@ SPREADS = {
     "random": lambda rng, size: rng.integers(-(2**62), 2**62, size),
     "sorted": lambda rng, size: np.arange(size) * 3,
     "reversed": lambda rng, size: np.arange(size)[::-1] * 3,
+    "tail": lambda rng, size: np.append(np.arange(size - 50), np.arange(50)),
     "clusters": lambda rng, size: rng.choice([-(10**15), 10**15], size) + rng.integers(0, 999, size),
     "one": lambda rng, size: np.full(size, 7),
     "highest": lambda rng, size: np.where(rng.random(size) < 0.6, 2**63 - 1, rng.integers(0, 99, size)),

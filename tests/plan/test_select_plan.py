@@ -14,7 +14,6 @@ from dask_gpusort.plan.select import (
     FETCHED_BYTES,
     LANES_BYTES,
     MOST_COMPARED,
-    MOST_COMPARED_ON_DEVICES,
     MOST_ROUNDS,
     Lanes,
     choose_strategy,
@@ -57,9 +56,9 @@ def test_few_keys_are_inside_the_brackets():
     assert plan.passes == 2
 
 
-@for_each(product([Workers(2), Workers(2, devices=True)], [LONG, replace(LONG, chunks=1), ROWS, CUBE]))
-def test_chunks_are_sorted_for_many_quantiles(workers, lanes):
-    most = MOST_COMPARED_ON_DEVICES if workers.devices else MOST_COMPARED
+@for_each([LONG, replace(LONG, chunks=1), ROWS, CUBE])
+def test_chunks_are_sorted_for_many_quantiles(lanes):
+    most, workers = MOST_COMPARED, Workers(2)
     few, many = (make_select_plan(lanes, quantiles, workers, True) for quantiles in (most, most + 1))
     assert not few.sorts
     assert many.sorts == (lanes is LONG)
