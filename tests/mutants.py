@@ -368,7 +368,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "grouped": {
         "groups: neighbours behind": ("np.arange(-reach, reach + 1)", "np.arange(reach + 1)"),
-        "groups: keys in earlier chunks": ("for each, edge, same in rows if each < number", "for _, edge, same in []"),
+        "groups: keys in earlier chunks": ("same & (edges.chunks < number)", "same & False"),
         "groups: the smallest of the most common": (
             "runs.argmax(axis=1)[:, None]",
             "runs.shape[1] - 1 - runs[:, ::-1].argmax(axis=1)[:, None]",

@@ -290,9 +290,7 @@ def explain(
     >>> x = da.zeros(10_000_000, chunks=1_000_000)
     >>> print(dask_gpusort.explain(x).detail)  # doctest: +ELLIPSIS
     keys      float64, ascending
-    path      radix: 8-bit digit histograms, column-major scan
-    rounds    1 + 1 of counting, ... keys a run in each
-    ...
+    path      ...
     exchange  gather
     cost      ... read and written, 0 messages, ... counted
     """

@@ -46,14 +46,13 @@ def make_plan(
     exchange: Exchange,
     workers: Workers,
     groups: int | None,
-    sorts_last: bool = False,
 ) -> Plan:
     """Decide how an array is sorted into output chunks of some sizes; `groups` is the number asked for, if any."""
     # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
     workers = replace(workers, devices=workers.devices or exchange == "device")
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
-    one_round, joins = exchange in ONE_ROUND, exchange == "join"
+    joins = exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if exchange == "gang":
@@ -61,24 +60,16 @@ def make_plan(
     else:
         if joins:
             groups = 1
-        elif groups is None and sorts_last:
-            groups = groups_sorted_last(sum(given.sizes) * row_bytes, workers.threads)
         elif groups is None:
             groups = _choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
-        laid_out = lay_out_groups(chunks, groups)
-        if sorts_last:
-            laid_out = tuple((0, len(chunks), part, groups) for part in range(groups))
-    # Samples alone bound the cuts for less, so one round counts digits only if they are asked for.
-    one_path: Path = path if method == "radix" else "merge"
+        # Groups that are sorted once are equal parts of all chunks.
+        parts = tuple((0, len(chunks), part, groups) for part in range(groups))
+        laid_out = parts if given.sorts_last else lay_out_groups(chunks, groups)
     counts = _Counting(path, 0, 0, 0, 0)
-    if not (joins or sorts_last):
-        counts = _choose_one_round(order, one_path, len(runs), len(laid_out))
-    unresolved = counting.unresolved_share(len(laid_out), max(counts.samples, 1), 1, 0) if len(laid_out) > 1 else 0
-    if not (joins or sorts_last or one_round) or (exchange == "runs" and unresolved > counting.MOST_UNRESOLVED):
-        # Where one round leaves much, no task could hold samples enough: groups would take several times their keys.
-        counts = _choose_counting(order, path, sizes_of_runs(runs, given.sizes), len(laid_out))
+    if not (joins or given.sorts_last):
+        counts = _choose_counts(order, path, exchange, method, sizes_of_runs(runs, given.sizes), len(laid_out))
     return Plan(
         order=order,
         path=counts.path,
@@ -100,7 +91,7 @@ def make_plan(
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
         processes=workers.processes,
-        sorts_last=sorts_last,
+        sorts_last=given.sorts_last,
     )
 
 
@@ -133,6 +124,8 @@ def _choose_groups(
     workers: Workers,
 ) -> int:
     total_bytes, most_bytes = sum(given.sizes) * row_bytes, given.most_keys * row_bytes
+    if given.sorts_last:
+        return groups_sorted_last(total_bytes, workers.threads)
     if math.isnan(total_bytes):
         if exchange == "runs" and not math.isnan(most_bytes):
             return min(len(chunks), count_groups(exchange, most_bytes, num_runs, len(chunks), workers))
@@ -145,6 +138,18 @@ def _choose_groups(
         return groups
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
     return min(groups, max(len(chunks), groups_of_threads(exchange, workers)))
+
+
+def _choose_counts(
+    order: Order, path: Path, exchange: Exchange, method: str, sizes: Sequence[Size], num_groups: int
+) -> _Counting:
+    # Samples alone bound the cuts for less, so one round counts digits only if they are asked for.
+    counts = _choose_one_round(order, path if method == "radix" else "merge", len(sizes), num_groups)
+    unresolved = counting.unresolved_share(num_groups, max(counts.samples, 1), 1, 0) if num_groups > 1 else 0
+    if exchange in ONE_ROUND and not (exchange == "runs" and unresolved > counting.MOST_UNRESOLVED):
+        return counts
+    # Where one round leaves much, no task could hold samples enough: groups would take several times their keys.
+    return _choose_counting(order, path, sizes, num_groups)
 
 
 def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups: int) -> _Counting:

@@ -35,8 +35,8 @@ def choose_splitters(sample: Keys, shares: np.ndarray[Any, Any]) -> Keys:
     keys, count = np.sort(sample), len(sample)
     if not count:
         return keys
-    places = shares * count - DEVIATIONS * np.sqrt(count * shares * (1 - shares)) - 1
-    found = keys[np.floor(places[places >= 0]).astype(np.int64)]
+    at = shares * count - DEVIATIONS * np.sqrt(count * shares * (1 - shares)) - 1
+    found = keys[np.floor(at[at >= 0]).astype(np.int64)]
     repeated = np.intersect1d(found, keys[1:][keys[1:] == keys[:-1]])
     return np.union1d(found, after(repeated))
 

@@ -130,7 +130,8 @@ def test_memory(case):
 
 def test_printed_text():
     x = da.zeros(10_000_000, chunks=500_000)
-    with dask.config.set(num_workers=2), mock.patch.object(runtime, "host_memory", return_value=3 << 30):
+    settings = {"num_workers": 2, "gpusort.merged_runs": 0}
+    with dask.config.set(settings), mock.patch.object(runtime, "host_memory", return_value=3 << 30):
         said, full = dask_gpusort.explain(x), dask_gpusort.explain(x, detail=True)
     assert str(said) == repr(said) == str(full).split("\n\n")[0]
     assert str(said).splitlines() == [

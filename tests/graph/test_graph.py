@@ -194,7 +194,7 @@ def test_graphs_are_optimised_and_pickled_as_for_a_cluster():
 
 
 def test_names_of_keys_can_be_grouped_by_a_dashboard():
-    with groups(4):
+    with groups(4), dask.config.set({"gpusort.merged_runs": 0}):
         names = {
             dask.utils.key_split(key) for key in own_tasks(dask_gpusort.sort(da.zeros(90, chunks=9), exchange="gather"))
         }

@@ -73,7 +73,7 @@ def printed(title: str) -> list[str]:
 
 def test_the_first_plan_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "host_memory", lambda: 3 << 30)
-    with dask.config.set(num_workers=2):
+    with dask.config.set({"num_workers": 2, "gpusort.merged_runs": 0}):
         said = dask_gpusort.explain(da.zeros(10_000_000, chunks=500_000))
     assert f"```text\n>>> dask_gpusort.explain(x)\n{said}\n```" in (GUIDE / "plans.md").read_text()
 

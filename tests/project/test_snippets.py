@@ -50,7 +50,8 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     xr.Dataset({"temperature": temperature[:, 0], "station": station}).chunk(time=7).to_zarr("stations.zarr")
     x = da.random.default_rng(0).random(10_000_000, chunks=500_000)
     settings = copy.deepcopy(dask.config.config)
-    with dask.config.set(scheduler="threads", num_workers=2):
+    # Plans do not depend on the processor.
+    with dask.config.set({"scheduler": "threads", "num_workers": 2, "gpusort.merged_runs": 0}):
         modules = {"dask": dask, "da": da, "np": np, "dask_gpusort": dask_gpusort}
         yield {**modules, "__name__": "__main__", "x": x, "temperature": temperature.chunk(time=7)}
     dask_gpusort.unregister()
