@@ -7,9 +7,9 @@ The counts of all chunks' segments are a table, whose column sums are scanned, a
     cuts         |        g - 1        |       g        |        g + 1       |         splitters, from samples
 
 The cut of a group is somewhat before its rank, so its keys are in its own segment, sorted, and in that of the next
-group. Counts are exact, so any sample gives right cuts: where one is too far from its rank, the keys between are sorted
-to find the key of the rank. Keys that a sample has several times get a segment of their own. They are all the same, so
-it is cut anywhere.
+group. Counts are exact, so a bad sample only costs time: where a cut is too far from its rank, all keys are sorted to
+find the one at that rank. Keys that a sample has several times get a segment of their own. They are all the same, so it
+is cut anywhere.
 
 References
 ----------

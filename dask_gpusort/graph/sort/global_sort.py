@@ -38,7 +38,7 @@ from .local import LocalSort
 from .recipe import JoinedSort, SortRecipe
 from .request import Keys, Request, Want
 
-#: Runs that a processor merges no faster than it sorts them afresh, if it divides keys faster than it sorts them.
+#: Sorted runs that tell the kind of processor: where it merges so many faster than it sorts them, keys are not divided.
 DIVIDED_RUNS = 64
 
 
