@@ -1,10 +1,11 @@
 """The cost of a plan: tasks, rounds, messages and bytes, from the plan alone.
 
-With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s samples a run, and entries of e bytes::
+With n keys of w bytes (with companions) in P sorted runs, G groups, s samples a run in entries of e bytes, and c
+candidates, before which all runs count their keys if P and G are large::
 
     stage      bytes read and written           besides the keys
     sort       2 n w                            P tasks
-    count      at most R P (s + 3 G) e          R + 1 trees of tasks over the runs' summaries
+    count      P s e, and 8 P c                 one task reads P summaries; P tasks and a tree add up the counts
     exchange   0, 2 n w or 4 n w                messages: none (gather), bundles x G (tasks, device, gang)
                                                 or at most (workers - 1) G (runs)
     merge      2 n w                            P G pieces, G tasks
@@ -22,7 +23,7 @@ from dask.utils import format_bytes
 
 from . import plan as plans
 from .plan import Exchange, Plan
-from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
+from .plan.counting import ENTRY_BYTES, count_sums
 from .plan.terms import Projection, format_chunks, format_count
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
@@ -57,7 +58,7 @@ def cost_of(plan: Plan) -> Cost:
         senders = min(runs, plan.processes - 1) if plan.processes else runs
     return Cost(
         tasks=plan.num_tasks,
-        rounds=1 + plan.rounds,
+        rounds=1 + bool(plan.candidates),
         messages=senders * groups,
         pieces=runs * groups if plan.exchange != "join" else 0,
         moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
@@ -67,11 +68,11 @@ def cost_of(plan: Plan) -> Cost:
 
 
 def _counted_bytes(plan: Plan) -> float:
-    if plan.one_round:
+    if not plan.candidates:
         return plan.table_bytes
-    entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, ENDS_PER_GROUP * len(plan.groups)
-    summed = sum(map(len, plan.tree[:-1])) * (max(plan.samples, plan.kept_samples) + ends)
-    return plan.rounds * entry * (len(plan.runs) * (plan.samples + ends) + summed)
+    runs = len(plan.runs)
+    drawn = runs * plan.samples * (plan.order.transit_dtype.itemsize + ENTRY_BYTES)
+    return drawn + (runs + count_sums(runs)) * 8 * plan.candidates
 
 
 def describe(plan: Plan) -> Projection:

@@ -32,14 +32,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "digits: a rank at the start of a digit": ('ranks, side="right") - 1', 'ranks, "left") - 1'),
         "digits: a chunk that starts in the middle": ("counts)) + lead) >>", "counts))) >>"),
         "digits: one common grid": ("max(max(d.shift for d in known),", "max(0,"),
-        "ties: first parts first": ("np.cumsum(available, axis=0) - available", "0 * available"),
-        "brackets: the last rank is not searched": ("(ranks < size)", "(ranks <= size)"),
-        "brackets: the high end": ("ranks[mine] + 1,", "ranks[mine],"),
-        "cuts: an open boundary": ("is_open = between == 1", "is_open = between == 3"),
-        "cuts: the first key received": ("np.where(is_open, ends[1], rank)", "rank"),
-        "cuts: the last key received": ("(row == 1, ends[:, 2],", "(row == 1, ends[:, 1],"),
-        "cuts: a run of another size": ("if counts.sizes[0] != cuts.first[number, -1]", "if False"),
-        "summaries: the last entry of a cell": (" | (cell[1:] != cell[:-1])", ""),
+        "candidates: equal keys of earlier runs": ("np.where(self.runs > run,", "np.where(self.runs < run,"),
+        "candidates: the last one in front": ('(counts, ranks, "right") - 1', '(counts, ranks, "right")'),
+        "candidates: the first one behind": ("framed[:, high + 1]", "framed[:, high]"),
+        "candidates: at regular places": (".integers(ends[:-1], ends[1:])", ".permutation(ends[:-1]) * 0 + ends[:-1]"),
     },
     "graph/test_sort_last.py": {
         "bounds: a splitter behind its rank": ("count - DEVIATIONS", "count + DEVIATIONS"),
@@ -58,6 +54,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "names: an alias": ("if isinstance(node, Alias):", "if False:"),
     },
     "leaves/test_selection.py leaves/test_quantiles.py": {
+        "selection: a bracket of one key": ("np.maximum(low_right, high_left)", "high_left"),
         "selection: ties of a low end": ("rank < counts[1], rank", "rank <= counts[1], rank"),
         "selection: ties of a high end": ("rank >= counts[2]", "rank > counts[2]"),
         "selection: ranks among the keys inside": ("[:-1] - ends[1]", "[:-1]"),
@@ -169,7 +166,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "chunk/test_numpy_ops.py chunk/test_numpy_top.py": {
         "keys: a search passes a tie class": ('if side == "right" else needles', "if False else needles"),
-        "summaries: a bracket of one key": ("np.maximum(low_right, high_left)", "high_left"),
         "top: ties of the last one": ("(np.cumsum(ties, axis=1) <= missing)", "ties"),
         "top: equal keys of other bits": ("several = _in_tie_class(first, order).any(axis=1)", "several = []"),
         "rows: bits of NaN": ("if fits and plain and not count_nans(rows):", "if fits and plain:"),
@@ -183,11 +179,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "options: descending": ("Order(array.dtype, self.descending, stable,", "Order(array.dtype, False, stable,"),
         "options: directions of keys": ("others[::-1]], directions[::-1])", "others[::-1]], directions)"),
         "bounds: keys of the next sample in front": ("number[low] < end[before]", "number[low] <= end[before]"),
-        "decisions: ties of another part of the tree": ("is None else shares[part]", "is None else shares[0]"),
-        "trims: by what is behind a group": (
-            "start = int(self.ranks[group] - self.first[group])",
-            "start = int(self.last[group + 1] - self.ranks[group + 1])",
-        ),
     },
     "merge_sorted is_sorted": {
         "is_sorted: borders": (" and all(map(all, _borders(lines, order)))", ""),
@@ -329,7 +320,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_graph.py": {
-        "summaries: sums restart at a bracket": (" - less_before[opening]", ""),
+        "trims: cuts that no order has": ("if not 0 <= kept.start <= kept.stop <= received:", "if False:"),
     },
     "api/test_sort.py": {
         "rows: axes come back": ("with_axes(array, np.argsort(axes).tolist())", "with_axes(array, axes)"),

@@ -16,7 +16,7 @@ import numpy as np
 from .. import kernels
 from .. import keys as key_codes
 from ..order import Order
-from ..table import Brackets, Digits, RankSummary, Side
+from ..table import Digits, RankSummary, Side
 from . import numpy_ops, numpy_words, steps
 from .cupy_keys import before, decode, encode, encode_own, expression_of, floor
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
@@ -107,12 +107,11 @@ class CupyKeys(steps.SortedKeys):
             return kernels.search_words(self.array, needles, side)
         return kernels.search_wide(self.array, needles, side, descending=self.order.descending)
 
-    def ranked(self, samples: steps.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def ranked(self, distance: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:
-            return super().ranked(samples)
-        positions = samples.distance if samples.are_of_all(self.size) else samples.positions
+            return super().ranked(distance)
         ties_of = self.order.dtype if self.order.has_ties else None
-        return kernels.rank_samples(self.array, positions, ties_of=ties_of, descending=self.order.descending)
+        return kernels.rank_samples(self.array, distance, ties_of=ties_of, descending=self.order.descending)
 
 
 def sorted_keys(run: Run, order: Order) -> CupyKeys:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..order import Order, of_words
-from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
+from ..table import Digits, KeyOrder, RankSummary, Side
 from . import numpy_columns, numpy_radix, numpy_words, steps
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_positions import concatenate_along, put, put_along, random_keys, take, take_along
@@ -105,11 +105,10 @@ def exclusive() -> contextlib.AbstractContextManager[None]:
 def key_order(order: Order) -> KeyOrder:
     """Comparisons of summaries' keys, which are all the least of their tie class."""
     if order.coded:
-        return KeyOrder(numpy_radix.argsort, lambda array: array[1:] != array[:-1], np.searchsorted)
+        return KeyOrder(numpy_radix.argsort, lambda array: array[1:] != array[:-1])
     return KeyOrder(
         lambda array: argsort_keys(array, order),
         lambda array: differ(array[1:], array[:-1], order),
-        lambda array, needles, side: search(array, needles, order, side),
     )
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..order import Order
-from ..table import Brackets, Counts, Digits, IntArray, RankSummary, Side
+from ..table import Candidates, Digits, IntArray, RankSummary, Side
 from . import ops_for
 from .labels import on_host
 from .numpy_keys import differ
 from .run import Run, concatenate
 
 SIDES: tuple[Side, Side] = ("left", "right")
+#: The size of a run, some of its keys, and their positions.
+DrawnKeys: TypeAlias = tuple[int, np.ndarray, IntArray]
 
 
 def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
@@ -68,38 +69,6 @@ def take_rows(block: Any, indices: Any, axis: int) -> Any:
     return np.take_along_axis(block, indices, axis)
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Hold regular positions: every `distance`-th one of some ranges, and the last one of each, perhaps twice."""
-
-    # Empty ranges have no positions.
-
-    start: IntArray
-    stop: IntArray
-    distance: int
-
-    def are_of_all(self, size: int) -> bool:
-        """Tell whether there is one range, of all `size` keys."""
-        return len(self.start) == 1 and self.start[0] == 0 and self.stop[0] == size
-
-    @property
-    def positions(self) -> IntArray:
-        """All positions, range after range."""
-        count = self._count()
-        of = np.repeat(np.arange(len(count)), count)
-        step = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
-        return np.minimum(self.start[of] + step * self.distance, self.stop[of] - 1)
-
-    @property
-    def range_of(self) -> IntArray:
-        """The range of each position."""
-        return np.repeat(np.arange(len(self.start)), self._count())
-
-    def _count(self) -> IntArray:
-        count = -(-(self.stop - self.start) // self.distance)
-        return np.where(count > 0, count + 1, 0)
-
-
 class SortedKeys:
     """The sorted keys in transit of one chunk. Keys returned or passed in are the least of their tie class."""
 
@@ -123,9 +92,9 @@ class SortedKeys:
         """Tell elementwise whether two returned keys differ."""
         return differ(first, second, self.order)
 
-    def ranked(self, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
-        """Keys at regular positions, and the numbers of keys less than and up to each."""
-        position = samples.positions
+    def ranked(self, distance: int) -> tuple[np.ndarray, IntArray, IntArray]:
+        """Keys at regular positions and the last one, and the numbers of keys less than and up to each."""
+        position = np.append(np.arange(0, self.size, distance), np.arange(max(self.size - 1, 0), self.size))
         found = self.at(position)
         new = np.ones(len(found), bool)
         new[1:] = self.differ(found[1:], found[:-1])
@@ -134,41 +103,32 @@ class SortedKeys:
         return found, left[distinct], right[distinct]
 
 
-def summarize_run(
-    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
-) -> RankSummary:
-    """Summarize a run's keys inside some brackets, and count leading digits if `radix_bits` is not 0."""
+def summarize_run(run: Run, order: Order, *, samples: int, radix_bits: int = 0) -> RankSummary:
+    """Summarize a run in regular samples, and count leading digits if `radix_bits` is not 0."""
+    # Regular samples bound every sub-block (Satish, Harris, Garland, IPDPS 2009, section 5.2).
     keys = ops_for(run.keys).sorted_keys(run, order)
     digits = count_digits(keys, radix_bits) if radix_bits and len(run) else None
-    return summarize_keys(keys, brackets, samples, digits)
-
-
-def summarize_keys(
-    keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None
-) -> RankSummary:
-    """Summarize one chunk's keys inside some brackets, or all, in `samples` regular keys, or in all distinct ones."""
-    # Regular samples bound every sub-block (Satish, Harris, Garland, IPDPS 2009, section 5.2).
-    if brackets is None:
-        start, stop = np.zeros(1, np.int64), np.full(1, keys.size, np.int64)
-    else:
-        start, stop = keys.search(brackets.low, "left"), keys.search(brackets.high, "right")
-    inside = int((stop - start).sum())
-    distance = 1 if samples is None else max(1, -(-inside // samples))
-    chosen = Samples(start, stop, distance)
-    found, left, right = keys.ranked(chosen)
+    found, left, right = keys.ranked(max(1, -(-keys.size // samples)))
     # Keys that compare equal have the same rank.
     new = np.ones(len(found), bool)
     new[1:] = left[1:] != left[:-1]
-    sizes = np.array([keys.size])
-    return RankSummary(sizes, found[new], chosen.range_of[new], left[new], right[new], start, stop, digits)
+    return RankSummary(keys.size, found[new], left[new], right[new], digits)
 
 
-def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
-    """Count one chunk's keys up to both ends of each bracket; without brackets, only its size."""
-    sizes = np.array([keys.size])
-    if brackets is None or not len(brackets.low):
-        return Counts(sizes, np.empty((4, 0), np.int64))
-    return Counts(sizes, _search_ends(keys.search, brackets.low, brackets.high))
+def draw_keys(run: Run, order: Order, *, samples: int, seed: int) -> DrawnKeys:
+    """Draw one random key of each of so many equal parts of a run."""
+    # At regular positions, the keys of all runs would be near each other.
+    keys, parts = ops_for(run.keys).sorted_keys(run, order), min(samples, len(run))
+    ends = np.arange(parts + 1) * keys.size // max(parts, 1)
+    position = np.random.default_rng(seed).integers(ends[:-1], ends[1:])
+    return keys.size, keys.at(position), position
+
+
+def count_before(run: Run, number: int, candidates: Candidates, order: Order) -> IntArray:
+    """Count the keys of the run of some number before each candidate."""
+    keys = ops_for(run.keys).sorted_keys(run, order)
+    left, right = (keys.search(candidates.keys, side) for side in SIDES)
+    return candidates.counted(number, left, right)
 
 
 def _search_ends(search: Callable[[np.ndarray, Side], IntArray], low: np.ndarray, high: np.ndarray) -> IntArray:

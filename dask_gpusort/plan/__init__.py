@@ -1,6 +1,6 @@
 """The plan of a sort, and of what a sorted order gives, made before anything runs."""
 
-from .counting import choose_path
+from .counting import check_method
 from .division import divide_chunks, fits_gang
 from .make import make_plan
 from .memory import fits_join, is_small, joined_bytes

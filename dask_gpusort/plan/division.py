@@ -94,8 +94,7 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chun
     if exchange == "gather":
         wanted = total_bytes / (THREAD_GROUP_BYTES * workers.threads)
         least = groups_of_threads(exchange, workers)
-        # One task holds the cuts of all runs.
-        most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)
+        most = min(MOST_GROUPS, counting.most_groups(num_runs))
         return int(max(1, min(max(wanted, least), most, total_bytes // SMALLEST_GROUP_BYTES)))
     by_memory = 1.0
     if workers.memory is not None:
@@ -291,6 +290,5 @@ def count_staged_groups(order: Order, given: InputChunks, num_runs: int, chunks:
     rows = sum(given.sizes)
     total_bytes = rows * (order.transit_dtype.itemsize + given.companion_bytes)
     least = _steps(order, rows, given.companion_bytes, memory, GROUPS_IN_FLIGHT)
-    # One task holds the cuts of all runs.
-    most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)
+    most = min(MOST_GROUPS, counting.most_groups(num_runs))
     return int(max(1, least, min(len(chunks), most, total_bytes // LEAST_GROUP_BYTES)))

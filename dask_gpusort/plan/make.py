@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..order import Order
 from . import counting
@@ -22,19 +22,8 @@ from .division import (
     lay_out_members,
 )
 from .memory import Turns, join_bytes, make_turns
-from .plan import Plan, sizes_of_runs
-from .terms import BY_BUNDLES, BY_TASKS, ONE_ROUND, Exchange, InputChunks, Path, Runs, Size, Workers, chunks_of_workers
-
-
-@dataclass(frozen=True)
-class _Counting:
-    """The fields of `Plan` about the counting."""
-
-    path: Path
-    radix_bits: int
-    samples: int
-    kept_samples: int
-    rounds: int
+from .plan import Plan
+from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Runs, Size, Workers, chunks_of_workers
 
 
 def make_plan(
@@ -50,7 +39,7 @@ def make_plan(
     """Decide how an array is sorted into output chunks of some sizes; `groups` is the number asked for, if any."""
     # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
     workers = replace(workers, devices=workers.devices or exchange == "device")
-    path = counting.choose_path(order, method)
+    counting.check_method(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     joins = exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
@@ -67,21 +56,24 @@ def make_plan(
         # Groups that are sorted once are equal parts of all chunks.
         parts = tuple((0, len(chunks), part, groups) for part in range(groups))
         laid_out = parts if given.sorts_last else lay_out_groups(chunks, groups)
-    counts = _Counting(path, 0, 0, 0, 0)
+    samples = radix_bits = candidates = 0
     if not (joins or given.sorts_last):
-        counts = _choose_counts(order, path, exchange, method, sizes_of_runs(runs, given.sizes), len(laid_out))
+        samples = counting.choose_samples(len(runs), len(laid_out))
+        if exchange not in BY_BUNDLES and counting.unresolved_share(len(laid_out), samples) > counting.MOST_UNRESOLVED:
+            candidates = counting.CANDIDATES_PER_GROUP * len(laid_out)
+            samples = math.ceil(candidates / len(runs))
+        elif method == "radix" and len(laid_out) > 1:
+            # Samples alone bound the cuts for less, so digits are counted only if they are asked for.
+            radix_bits = counting.choose_radix_bits(order, samples)
     return Plan(
         order=order,
-        path=counts.path,
         exchange=exchange,
         sizes=tuple(given.sizes),
         chunks=tuple(chunks),
         groups=laid_out,
-        radix_bits=counts.radix_bits,
-        samples=counts.samples,
-        kept_samples=counts.kept_samples,
-        fan_in=counting.FAN_IN,
-        rounds=counts.rounds,
+        radix_bits=radix_bits,
+        samples=samples,
+        candidates=candidates,
         row_bytes=row_bytes,
         runs=runs,
         sources=sources,
@@ -129,7 +121,7 @@ def _choose_groups(
     if math.isnan(total_bytes):
         if exchange == "runs" and not math.isnan(most_bytes):
             return min(len(chunks), count_groups(exchange, most_bytes, num_runs, len(chunks), workers))
-        unequal = GROUPS_PER_THREAD * workers.threads
+        unequal = max(1, min(GROUPS_PER_THREAD * workers.threads, counting.most_groups(num_runs)))
         return min(len(chunks), groups_of_threads(exchange, workers) if exchange in BY_TASKS else unequal)
     if workers.staging_memory is not None:
         return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
@@ -138,36 +130,6 @@ def _choose_groups(
         return groups
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
     return min(groups, max(len(chunks), groups_of_threads(exchange, workers)))
-
-
-def _choose_counts(
-    order: Order, path: Path, exchange: Exchange, method: str, sizes: Sequence[Size], num_groups: int
-) -> _Counting:
-    # Samples alone bound the cuts for less, so one round counts digits only if they are asked for.
-    counts = _choose_one_round(order, path if method == "radix" else "merge", len(sizes), num_groups)
-    unresolved = counting.unresolved_share(num_groups, max(counts.samples, 1), 1, 0) if num_groups > 1 else 0
-    if exchange in ONE_ROUND and not (exchange == "runs" and unresolved > counting.MOST_UNRESOLVED):
-        return counts
-    # Where one round leaves much, no task could hold samples enough: groups would take several times their keys.
-    return _choose_counting(order, path, sizes, num_groups)
-
-
-def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups: int) -> _Counting:
-    dropped = len(counting.counting_tree(len(sizes), counting.FAN_IN)) - 1
-    kept = counting.choose_kept_samples(order, len(sizes), num_groups, dropped)
-    samples = counting.choose_samples(sizes, num_groups, kept)
-    rounds = 0
-    if num_groups > 1:
-        rounds = counting.choose_rounds(counting.unresolved_share(num_groups, samples, kept, dropped))
-    return _Counting(path, counting.choose_radix_bits(order, path, samples), samples, kept, rounds)
-
-
-def _choose_one_round(order: Order, path: Path, num_runs: int, num_groups: int) -> _Counting:
-    """Each group resolves the remaining keys when it is finished."""
-    if num_groups == 1:
-        path = "merge"
-    samples = counting.choose_task_samples(num_runs, num_groups)
-    return _Counting(path, counting.choose_radix_bits(order, path, samples), samples, 0, 0)
 
 
 def _runs_and_sources(

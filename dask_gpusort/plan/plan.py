@@ -10,20 +10,14 @@ from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
 from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
-from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Projection, Runs, Scope, Size, format_count, format_size
+from .terms import BY_TASKS, Exchange, Projection, Runs, Scope, Size, format_count, format_size
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
 #: Most chunks, of the input or the output, for it: each task then contains the plan, which has their sizes.
 SELF_SCANNED_CHUNKS = 64
-#: Runs that one task counts on threads. A task costs about 0.3 ms. It divides `counting.FAN_IN`, because whole bundles
-#: are added up together.
-BUNDLE_RUNS = 16
 #: Bytes of a kept run's handle, in the task that lists all.
 HANDLE_BYTES = 512
-#: Least tasks of a round of counting on threads, if there are as many runs: the last runs to be sorted are counted
-#: while no thread sorts.
-COUNTING_TASKS = 16
 
 
 @dataclass(frozen=True)
@@ -31,17 +25,14 @@ class Plan:
     """Say how one array is sorted along one chunked axis."""
 
     order: Order
-    path: Path  # "radix": digit histograms help to find the cuts; "merge": ranks of samples alone do
     exchange: Exchange
     sizes: tuple[Size, ...]  # keys in each input chunk, nan where unknown
     chunks: tuple[Size, ...]  # keys in each output chunk, nan where unknown
     #: (first output chunk, last + 1, part, parts): some output chunks, or one of several equal parts of one.
     groups: tuple[tuple[int, int, int, int], ...]
-    radix_bits: int  # bits of the digits counted in each run, 0 on the merge path
-    samples: int  # keys in the summary of a run in one round
-    kept_samples: int  # keys kept when summaries are added up
-    fan_in: int  # summaries that one counting task adds up
-    rounds: int  # that bracket the cuts, before the one that counts the keys up to the ends of the brackets
+    radix_bits: int  # bits of the digits counted in each run; 0 if samples alone bound the cuts
+    samples: int  # keys in the summary of a run, or drawn from it
+    candidates: int  # keys before which all runs count theirs, in a second round; 0 without one
     row_bytes: int  # bytes of one key in transit and its companions
     #: Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a run
     #: plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `runs.join_chunks`).
@@ -70,11 +61,6 @@ class Plan:
         return self.exchange in BY_TASKS
 
     @property
-    def one_round(self) -> bool:
-        """Whether one round of counting bounds the cuts."""
-        return self.exchange in ONE_ROUND and not self.rounds
-
-    @property
     def groups_are_chunks(self) -> bool:
         """Whether each group, or member of a gang, makes one output chunk."""
         return all(last - first == parts == 1 for first, last, _, parts in self.groups)
@@ -95,27 +81,11 @@ class Plan:
         return sizes_of_runs(self.runs, self.sizes)
 
     @property
-    def counted(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of runs that one task counts: of several runs only if that moves none of them."""
-        count, width = len(self.runs), min(BUNDLE_RUNS, self.fan_in) if self.exchange == "gather" else 1
-        while width % 2 == 0 and count < COUNTING_TASKS * width:
-            width //= 2
-        return tuple((first, min(first + width, count)) for first in range(0, count, width))
-
-    @property
-    def tree(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """How summaries are added up (see `counting_tree`)."""
-        return counting.counting_tree(len(self.runs), self.fan_in)
-
-    @property
     def unresolved(self) -> float:
         """Largest share of the keys that is sent to two groups."""
-        if len(self.groups) == 1 or self.sorts_last:
-            return 0.0
-        if self.one_round:
-            return counting.unresolved_share(len(self.groups), self.samples, 1, 0)
-        dropped = len(self.tree) - 1
-        return counting.unresolved_share(len(self.groups), self.samples, self.kept_samples, dropped) ** self.rounds
+        if self.candidates:  # expected: candidates are drawn
+            return 2 * len(self.groups) / self.candidates
+        return 0.0 if self.sorts_last else counting.unresolved_share(len(self.groups), self.samples)
 
     @property
     def table_bytes(self) -> int:
@@ -126,13 +96,10 @@ class Plan:
             return 0
         if self.sorts_last:
             return 8 * runs * (groups + 1)
-        if self.one_round:
-            return runs * self.samples * entry
-        summaries = min(runs, self.fan_in)
-        samples = self.samples if runs <= self.fan_in else max(self.samples, self.kept_samples)
-        received = summaries * (samples + counting.ENDS_PER_GROUP * groups) * entry
-        listed = runs * (counting.CUT_BYTES * (groups + 1) if self.exchange == "gather" else HANDLE_BYTES)
-        return max(received + 8 * runs, listed)
+        if self.candidates:
+            counts = (runs if self.exchange == "gather" else counting.FAN_IN) * 8 * self.candidates
+            return max(runs * self.samples * entry, counts, runs * HANDLE_BYTES)
+        return runs * self.samples * entry
 
     @property
     def scans(self) -> bool:
@@ -182,10 +149,11 @@ class Plan:
         merges = groups - len(self.whole_chunks)
         if self.sorts_last:
             return 1 + runs + 1 + groups + len(self.chunks)
-        if self.one_round:
-            return runs + 1 + merges + len(self.chunks)
-        nodes, tables = sum(map(len, self.tree)), len(self.tree[0]) if self.exchange == "runs" else 0
-        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + tables + 1 + merges + len(self.chunks)
+        lists = 1 + (self.exchange == "gather")
+        if self.candidates:
+            lists += runs + counting.count_sums(runs)
+            lists += 1 if self.exchange == "gather" else 2 + math.ceil(runs / counting.FAN_IN)
+        return runs + lists + merges + len(self.chunks)
 
     @property
     def group_bytes(self) -> float:
@@ -246,7 +214,7 @@ def describe(plan: Plan) -> Projection:
     path = (
         f"radix: {plan.radix_bits}-bit digit histograms, column-major scan"
         if plan.radix_bits
-        else "merge: ranks of regular samples"
+        else f"merge: {'counts before drawn keys' if plan.candidates else 'ranks of regular samples'}"
     )
     if len(plan.groups) == 1:
         path = "one group of all keys: nothing is cut, so the method has no effect"
@@ -256,7 +224,7 @@ def describe(plan: Plan) -> Projection:
     rows = {
         "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
         "path": path,
-        "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a run in each",
+        "samples": f"{plan.samples:,} keys a run" + f", counts before {plan.candidates:,}" * bool(plan.candidates),
         "table": f"at most {format_size(plan.table_bytes)} for a task, {plan.unresolved:.1%} of the keys unresolved",
         "chunks": f"{len(plan.sizes):,} in{_runs_of(plan)}, {len(plan.chunks):,} out"
         + ("" if plan.known else ", sizes unknown"),
@@ -264,11 +232,11 @@ def describe(plan: Plan) -> Projection:
         "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
     }
     if plan.sorts_last:
-        del rows["rounds"]
+        del rows["samples"]
         rows["path"] = "splitters from samples: chunks are divided there, and each group is sorted once"
         rows["table"] = f"at most {format_size(plan.table_bytes)}"
     if plan.exchange == "join":
-        del rows["rounds"], rows["table"], rows["groups"]
+        del rows["samples"], rows["table"], rows["groups"]
         rows["path"] = "one sort of all chunks: nothing is cut, so the method has no effect"
         rows["exchange"] = "join: the chunks share one memory, which holds the sort"
     if plan.staging_memory is not None:

@@ -9,14 +9,11 @@ from typing import Literal
 
 from dask.utils import format_bytes
 
-Path = Literal["radix", "merge"]
 Exchange = Literal["join", "gather", "runs", "tasks", "device", "gang"]
 #: The exchanges by tasks have the same graph: "tasks" for NumPy chunks, "device" for CuPy chunks.
 BY_TASKS: tuple[Exchange, ...] = ("tasks", "device")
-#: Exchanges in which one task sorts a bundle, and one round of counting bounds the cuts.
+#: Exchanges in which one task sorts a bundle.
 BY_BUNDLES: tuple[Exchange, ...] = (*BY_TASKS, "gang")
-#: Exchanges in which one round of counting bounds the cuts.
-ONE_ROUND: tuple[Exchange, ...] = (*BY_BUNDLES, "runs")
 #: Whose peak it is: of a thread's share of a worker, or a GPU; of a process; or of all workers together.
 Scope = Literal["thread", "process", "all"]
 Size = float  # a chunk size is an int, or nan if unknown

@@ -26,13 +26,6 @@ def scan_table(counts: IntArray) -> IntArray:
     return exclusive_scan(counts.ravel())[:-1].reshape(counts.shape)
 
 
-def share_out(wanted: IntArray, available: IntArray) -> IntArray:
-    """Distribute a number of equal keys between parts, first parts first."""
-    # `wanted` has shape (boundaries,), `available` and the result (parts, boundaries); parts are chunks, or nodes of
-    # their tree.
-    return np.clip(wanted - (np.cumsum(available, axis=0) - available), 0, available)
-
-
 @dataclass(frozen=True)
 class Digits:
     """Digit histogram of sorted codes: ``counts[j]`` codes have ``code >> shift == first + j``."""
@@ -61,21 +54,6 @@ def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, 
             rows = (np.arange(len(histogram.counts)) + lead) >> finer
             np.add.at(counts[:, column], rows + ((histogram.first >> finer) - first), histogram.counts)
     return shift, first, counts
-
-
-def sum_digits(digits: Sequence[Digits | None], radix_bits: int) -> Digits | None:
-    """Give the sum of histograms on the common grid, None if there is none."""
-    if all(histogram is None for histogram in digits):
-        return None
-    shift, first, counts = digit_table(digits, radix_bits)
-    return Digits(shift, first, counts.sum(axis=1))
-
-
-def digit_brackets(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int) -> tuple[list[int], list[int]]:
-    """First and last code of the digit in which each rank falls."""
-    shift, first, counts = digit_table(digits, radix_bits)
-    low = [(first + int(row)) << shift for row in _rows_of_ranks(counts, ranks)]
-    return low, [code + (1 << shift) - 1 for code in low]
 
 
 def digit_cuts(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int) -> tuple[IntArray, IntArray]:

@@ -932,11 +932,11 @@ def check(
         # Always sorted afresh, measured, and always merged.
         config["gpusort.merged_runs"] = data.draw(st.sampled_from([0, None, 1 << 20]))
         with (
-            groups(data.draw(ours.groups), data.draw(ours.tables)),
+            groups(data.draw(ours.groups)),
             dask.config.set(config),
             # With one run for each thread, a run has several chunks of a small array.
             mock.patch.object(division, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, division.RUNS_PER_THREAD]))),
-            # Of few samples, groups receive keys of their neighbours too; of fewer, some exchanges count in rounds.
+            # Of few samples, groups receive keys of their neighbours too; of fewer, kept runs count twice.
             mock.patch.object(counting, "SAMPLES_PER_GROUP", data.draw(st.sampled_from([256, 1]))),
             mock.patch.object(counting, "MOST_TASK_SAMPLES", data.draw(st.sampled_from([1 << 20, 1]))),
             # Of few samples, cuts are far from their ranks.

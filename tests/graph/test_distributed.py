@@ -19,6 +19,7 @@ from support.sorting import groups
 import dask_gpusort
 from dask_gpusort.chunk import steps
 from dask_gpusort.graph import exchanges
+from dask_gpusort.graph.sort import scan
 from dask_gpusort.table import digits
 
 distributed = pytest.importorskip("distributed")
@@ -103,7 +104,7 @@ def test_without_plugins_the_exchange_by_tasks_is_used(client):
 )
 def test_explain_says_how_the_cuts_are_found(client, monkeypatch, exchange, method, count):
     ran = set()
-    for where, step in ((steps, "summarize_keys"), (steps, "count_digits"), (digits, "scan_table")):
+    for where, step in ((scan, "bounds_at_ranks"), (steps, "count_digits"), (digits, "scan_table")):
         monkeypatch.setattr(where, step, mock.Mock(wraps=getattr(where, step), side_effect=noted(ran, step)))
     array = ours.make("f8", 600, "special")
     with groups(count):
@@ -112,11 +113,11 @@ def test_explain_says_how_the_cuts_are_found(client, monkeypatch, exchange, meth
         path = dask_gpusort.explain(x, **options).detail.split("path")[1].splitlines()[0]
         oracle.assert_same_bits(dask_gpusort.sort(x, **options).compute(), oracle.sort(array))
     cut = count > 1 and exchange != "join"
-    by_digits = cut and (method == "radix" or (method == "auto" and exchange == "gather"))
+    by_digits = cut and method == "radix"
     assert ("radix: " in path, "merge: " in path) == (by_digits, cut and not by_digits)
     assert ("the method has no effect" in path) == (not cut)
     assert {"count_digits", "scan_table"} & ran == ({"count_digits", "scan_table"} if by_digits else set())
-    assert "summarize_keys" in ran or not cut
+    assert "bounds_at_ranks" in ran or not cut
 
 
 def noted(ran, step):

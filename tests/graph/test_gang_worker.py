@@ -302,7 +302,7 @@ def reported(keys):
     one = member.Member(member.GangSpec("g", 0, 1, 60), plugin, 7, False)
     run, order = Run(np.empty(len(keys), object)), Order(np.dtype(object))
     run.keys[:] = keys
-    summary = numpy_ops.summarize_run(run, None, order, samples=8)
+    summary = numpy_ops.summarize_run(run, order, samples=8)
     bundle = tasks.Bundle((0,), (run,), (summary,))
     work = tasks.SortWork(bundle, 0, None, None)
     one.receive(coordinator.CANCEL, {})  # as soon as it has reported

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
-from itertools import pairwise
 
 import cloudpickle
 import dask
@@ -22,13 +20,11 @@ from support.sorting import computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph._dask import TaskRef
 from dask_gpusort.graph.explain import plans_of
-from dask_gpusort.graph.sort import scan
-from dask_gpusort.graph.sort.scatter import cut_run
-from dask_gpusort.graph.tasks import Tasks
+from dask_gpusort.graph.sort.finish import Finish
+from dask_gpusort.graph.sort.scatter import bound_runs, list_runs
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
+from dask_gpusort.plan import InputChunks, Workers, make_plan
 
 EXCHANGES = ("join", "gather", "tasks", "device")
 
@@ -94,50 +90,6 @@ def test_the_plan_counts_the_tasks(exchange, method, data):
         found = dask_gpusort.sort(x, exchange=exchange, method=method)
         (plan,) = plans_of(dask_gpusort.sort, x, exchange=exchange, method=method)
     assert plan.num_tasks == len(own_tasks(found))
-
-
-@pytest.mark.parametrize("dtype", ["i8", "u1", "S5"])
-def test_counting_tasks_read_at_most_the_planned_bytes(dtype, monkeypatch):
-    # With so small a table, a tree of several levels keeps few entries.
-    monkeypatch.setattr(counting, "TABLE_BYTES", 1 << 18)
-    chunks, size = 1100, 40
-    array = ours.make(dtype, chunks * size)
-    # With so many threads, each chunk is a run.
-    plan = plan_of(array, (size,) * chunks, count=6, threads=chunks)
-    assert len(plan.tree) == 3
-    assert plan.table_bytes <= 1 << 18
-    runs = sorted_runs(array, plan)
-    tasks = Tasks("token")
-    scan.find_cuts(tasks, plan, list(map(TaskRef, runs)))
-    values = dict(runs)
-    read = {}
-    for key, task in tasks.items():
-        values[key] = task({name: values[name] for name in task.dependencies})
-        if key[0] != "sort-count-token":
-            read[key] = sum(table_bytes(values[name]) for name in task.dependencies)
-    assert 0 < max(read.values()) <= plan.table_bytes
-    # Without the tree, one task would read the summaries of all chunks.
-    table_total = sum(table_bytes(value) for key, value in values.items() if key[:2] == ("sort-count-token", 0))
-    assert max(read.values()) < table_total / 4
-
-
-def table_bytes(value):
-    """Bytes of all arrays in the result of a counting task."""
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if isinstance(value, list):
-        return sum(map(table_bytes, value))
-    return sum(map(table_bytes, vars(value).values())) if dataclasses.is_dataclass(value) else 0
-
-
-@pytest.mark.parametrize("method", ["radix", "merge"])
-def test_rounds_do_not_grow_with_the_chunks(method):
-    counts = {}
-    for chunks in (100, 10_000, 100_000):
-        sizes = (50_000,) * chunks
-        # With so many threads, each chunk is a run.
-        counts[chunks] = plan_of(np.empty(0, "i8"), sizes, method=method, count=128, threads=chunks).rounds
-    assert set(counts.values()) == {1}
 
 
 def test_dependencies_of_a_task_stay_small():
@@ -219,91 +171,28 @@ def test_an_output_chunk_needs_only_its_group():
     assert sum(str(key[0]).startswith("sort-merge") for key in graph if isinstance(key, tuple)) <= 1
 
 
-# The stages.
-
-
-def plan_of(array, chunks, method="auto", out=None, count=3, stable=True, descending=False, threads=2):
-    return make_plan(
-        Order(array.dtype, descending, stable),
-        InputChunks(chunks),
-        chunks if out is None else out,
-        method=method,
-        exchange="gather",
-        workers=Workers(threads),
-        groups=count,
-    )
-
-
-def sorted_runs(array, plan):
-    """Runs by name, like the results of the first stage."""
-    blocks = [array[start:stop] for start, stop in pairwise(np.cumsum([0, *plan.run_sizes]))]
-    return {
-        ("run", number): numpy_ops.local_sort(block, (), plan.order, positions=False)
-        for number, block in enumerate(blocks)
-    }
-
-
-def found_cuts(plan, runs):
-    """Boundaries and the cuts of each run that the graph finds."""
-    tasks = Tasks("token")
-    found = scan.find_cuts(tasks, plan, list(map(TaskRef, runs)))
-    boundaries, *cuts = dask.get({**tasks, **runs}, [ref.key for ref in (found.boundaries, *found.cuts)])
-    first, last = (np.concatenate([getattr(some, name) for some in cuts]) for name in ("first", "last"))
-    return boundaries, first, last
-
-
-@given(st.data(), ours.arrays(sizes=st.integers(1, 80)), st.integers(1, 6), st.booleans())
-def test_cuts_are_correct_for_every_dtype(data, array, count, descending):
-    (chunks,) = data.draw(ours.chunkings(array.shape))
-    method = data.draw(ours.options(array.dtype))["method"]
-    stable = data.draw(st.booleans())
-    plan = plan_of(array, chunks, method=method, count=count, stable=stable, descending=descending)
-    boundaries, first, last = found_cuts(plan, sorted_runs(array, plan))
-    sizes = plan.run_sizes
-    assert first.shape == last.shape == (len(sizes), len(plan.groups) + 1)
-    assert (np.diff(first, axis=1) >= 0).all()
-    assert (first <= last).all()
-    np.testing.assert_array_equal(first[:, 0], 0)
-    np.testing.assert_array_equal(first[:, -1], sizes)
-    np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *sizes]))
-    ranks = scan.boundary_ranks(plan, np.array(sizes))
-    np.testing.assert_array_equal(boundaries.ranks, [0, *ranks, len(array)])
-    assert (first.sum(axis=0) <= boundaries.ranks).all()
-    assert (boundaries.ranks <= last.sum(axis=0)).all()
-    if stable:
-        # The cuts of a stable sort are within the bounds.
-        owner = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
-        for boundary, rank in enumerate(ranks):
-            cut = np.bincount(owner[:rank], minlength=len(sizes))
-            assert (first[:, boundary + 1] <= cut).all()
-            assert (cut <= last[:, boundary + 1]).all()
-
-
-@given(st.data(), st.integers(2, 60), st.integers(1, 3))
-def test_further_rounds_narrow_the_cuts(data, size, rounds):
-    array = ours.make("i4", 8 * size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)), seed=size)
-    made = plan_of(array, (size,) * 8, count=4)
-    runs = sorted_runs(array, made)
-    unresolved = []
-    for number in (rounds, rounds + 1):
-        plan = dataclasses.replace(made, rounds=number, samples=3, kept_samples=8, radix_bits=0)
-        _, first, last = found_cuts(plan, runs)
-        unresolved.append((last - first).sum())
-    assert unresolved[1] <= unresolved[0]
-
-
 def test_a_run_that_changed_is_refused():
-    array = np.array([0, 1, 2, 3], "u8")
-    order = Order(array.dtype)
-    plan = dataclasses.replace(plan_of(array, (4,), count=2, out=(2, 2)), order=order)
-    tasks = Tasks("token")
-    found = scan.find_cuts(tasks, plan, [TaskRef("run")])
-    boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries.key, found.cuts[0].key])
-    assert cut_run(Run(array), 0, (0,), cuts, boundaries, order).bounds(1) == (2, 4)
-    # The run has another length, or the same length and other keys around the cut.
+    array, order = np.array([0, 1, 2, 3], "u8"), Order(np.dtype("u8"))
+    options = {"method": "auto", "exchange": "gather", "workers": Workers(2), "groups": 2}
+    plan = make_plan(order, InputChunks((4,)), (2, 2), **options)
+
+    def summarized(keys):
+        run = Run(np.array(keys, "u8"))
+        return run, numpy_ops.summarize_run(run, order, samples=9)
+
+    bounds = bound_runs([summarized(array)], plan)
+    assert len(list_runs([summarized(array)], bounds).pieces(1)[0][1]) == 2
+    # The run has another length, or the same length and other keys.
     for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
         with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
-            cut_run(Run(np.array(changed, "u8")), 0, (0,), cuts, boundaries, order)
+            list_runs([summarized(changed)], bounds)
+
+
+@pytest.mark.parametrize("kept", [slice(-1, 1), slice(1, 3), slice(2, 1)])
+def test_cuts_that_no_order_has_are_refused(kept):
+    finish = Finish(Order(np.dtype("u8")), with_keys=True, with_positions=False)
+    with pytest.raises(ValueError, match="contradicts itself.*strict weak order"):
+        finish([(0, Run(np.array([1, 2], "u8")))], kept)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

@@ -146,7 +146,7 @@ RETIRED = {
 KILLED = {
     (radix_sort, "runs"): "sort-local sort-list sort-merge output",
     (radix_sort, "tasks"): "sort-local sort-count sort-scan sort-scatter sort-freed sort-merge output",
-    (radix_sort, "gather"): "sort-local sort-count sort-sum sort-scan sort-cut sort-scatter sort-merge output",
+    (radix_sort, "gather"): "sort-local sort-scan sort-scatter sort-merge output",
     (radix_sort, "join"): "sort-local output",
     (radix_sort, "gang"): "sort-gang output",
     (half_of_a_sort, "gang"): "sort-joined",
@@ -184,7 +184,7 @@ SINGLE = {
     "search-asked",
     "search-found",
     "search-scatter",
-    "gather sort-cut",
+    "gather sort-scan",
     "gather sort-scatter",
     "join sort-local",
     "tasks sort-scan",
@@ -347,7 +347,7 @@ def lose_sorted(scheduler, address):
     [
         (dask_gpusort.sort, "runs", "sort-merge", lose_sorted),
         (dask_gpusort.sort, "tasks", "sort-scatter", lose_sorted),
-        (dask_gpusort.sort, "gather", "sort-cut", lose_sorted),
+        (dask_gpusort.sort, "gather", "sort-scan", lose_sorted),
         (dask_gpusort.sort, "gang", "sort-gang", lose_sorted),
         (dask_gpusort.rank, "runs", "unique-number", runs.lose),
         (inverse, "runs", "unique-number", runs.lose),

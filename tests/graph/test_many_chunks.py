@@ -10,7 +10,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask._task_spec import TaskRef
 from dask.base import collections_to_expr
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,12 +21,9 @@ from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.graph import collection
-from dask_gpusort.graph.sort.scan import find_cuts
-from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
+from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import division as plan_runs
-from dask_gpusort.plan.counting import counting_tree
 
 ON_GRAPHS = pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
 
@@ -78,19 +74,6 @@ def test_tasks_beside_the_output_do_not_grow_with_the_chunks():
         made = make((1_000,) * chunks)
         assert len(made.runs) <= 32
         assert made.num_tasks - chunks < 120
-
-
-def test_the_tree_of_counts_is_made_as_often_for_many_runs(monkeypatch):
-    looks = []
-    monkeypatch.setattr(counting, "counting_tree", lambda *args: looks.append(args) or counting_tree(*args))
-    many = []
-    for chunks in (1_000, 10_000):
-        made = make((1 << 24,) * chunks, "runs", Workers(16, 1 << 32, processes=1), groups=chunks)
-        looks.clear()
-        find_cuts(Tasks("token"), made, [TaskRef(number) for number in range(chunks)])
-        many.append(len(looks))
-    assert many[0] > 0
-    assert many[1] <= many[0] + 10
 
 
 def test_equal_keys_of_presorted_chunks_keep_their_order():

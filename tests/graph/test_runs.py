@@ -34,6 +34,7 @@ from support.sorting import groups
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import collection
+from dask_gpusort.graph.sort.count import Chosen
 from dask_gpusort.plan import counting, search
 
 distributed = pytest.importorskip("distributed")
@@ -563,13 +564,13 @@ def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
 
 
 @pytest.mark.parametrize(("where", "kind", "dtype"), grid(KEPT, ["bits", "few", "constant"], ["i8", "f4", "S5"]))
-def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
-    in_rounds(monkeypatch)
+def test_cuts_between_candidates(on_cluster, kept_in, monkeypatch, dtype, kind, where):
+    count_candidates(monkeypatch)
     kept_in(where)
     keys, values = ours.make(dtype, 900, kind), np.arange(900)
     x = da.from_array(keys, chunks=37)
     with groups(6), dask.config.set({"gpusort.exchange": "runs"}):
-        assert not dask_gpusort.explain(x).detail.split("rounds")[1].startswith("    0")
+        assert "counts before 112" in dask_gpusort.explain(x).detail
         found = dask.compute(
             *dask_gpusort.sort_by_key(x, da.from_array(values, chunks=50)),
             dask_gpusort.argsort(ours.forget_sizes(x), method="merge"),
@@ -581,7 +582,7 @@ def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
     runs.check_nothing_is_left(on_cluster)
 
 
-def in_rounds(monkeypatch):
+def count_candidates(monkeypatch):
     """As if there were so many chunks that no task could have samples enough."""
     monkeypatch.setattr(counting, "TASK_SAMPLES", 1)
     monkeypatch.setattr(counting, "MOST_TASK_SAMPLES", 1)
@@ -589,13 +590,15 @@ def in_rounds(monkeypatch):
 
 
 def test_who_lists_counted_runs_gets_handles_alone(on_cluster, monkeypatch):
-    in_rounds(monkeypatch)
+    count_candidates(monkeypatch)
     with groups(6):
         graph = dask_gpusort.sort(source(), exchange="runs").__dask_graph__()
     listed = {key for key in graph if key[0].startswith("sort-list")}
     (needed,) = (sorted(graph[key].dependencies, key=str) for key in listed)
     found = on_cluster.get(graph, needed)
-    assert sum(isinstance(one, store.Handle) for one in found) == len(needed) - 1 > SIZE // CHUNK
+    handles = [one if isinstance(one, store.Handle) else one[0] for one in found if not isinstance(one, Chosen)]
+    assert all(isinstance(one, store.Handle) for one in handles)
+    assert len(handles) == len(needed) - 1 > SIZE // CHUNK
     runs.check_nothing_is_left(on_cluster)
 
 
@@ -885,16 +888,16 @@ def test_a_run_that_is_lost_again_is_told(on_cluster, losses, loss):
 
 
 def test_cuts_of_a_damaged_run_are_found_again(on_cluster, kept_in, monkeypatch):
-    in_rounds(monkeypatch)
+    count_candidates(monkeypatch)
     kept_in("files")
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
     list_runs, listed = tasks.list_runs, []
 
-    def change_one(handles, *others):
-        found = list_runs(handles, *others)
+    def change_one(kept, *others):
+        found = list_runs(kept, *others)
         listed.append([table.name for table in others[0]])
         if len(listed) == 1:
-            change_file(handles[3].path, 0.5)
+            change_file(kept[3][0].path, 0.5)
         return found
 
     monkeypatch.setattr(tasks, "list_runs", change_one)

@@ -24,13 +24,14 @@ from dask_gpusort.graph.runtime import chunk_library, workers_in_use, workers_of
 from dask_gpusort.graph.sort import by_tasks as task_exchange
 from dask_gpusort.graph.sort.finish import Finish
 from dask_gpusort.graph.sort.local import LocalSort, run_sources
-from dask_gpusort.graph.sort.scan import bound_cuts, fingerprint
+from dask_gpusort.graph.sort.scan import fingerprint
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import division as plan_runs
 from dask_gpusort.plan.counting import TASK_SAMPLES
 from dask_gpusort.plan.division import GROUP_MEMORY_FRACTION, bundle_chunks, join_chunks
 from dask_gpusort.plan.memory import make_turns
+from dask_gpusort.table import bounds_at_ranks
 
 GIB = 1 << 30
 
@@ -49,11 +50,11 @@ def test_cuts_are_within_their_bounds(data, array, samples, descending, radix_bi
     order = Order(array.dtype, descending, True)
     bits = radix_bits if order.coded else 0
     summaries = [
-        numpy_ops.summarize_run(run, None, order, samples=samples, radix_bits=bits)
+        numpy_ops.summarize_run(run, order, samples=samples, radix_bits=bits)
         for run in sorted_blocks(array, sizes, order)
     ]
     ranks = np.array(sorted(data.draw(st.lists(st.integers(0, len(array)), max_size=6))), np.int64)
-    bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order), bits)
+    bounds = bounds_at_ranks(summaries, ranks, numpy_ops.key_order(order), bits)
     chunk_of = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
     for boundary, rank in enumerate([0, *ranks, len(array)]):
         cut = np.bincount(chunk_of[:rank], minlength=len(sizes))
@@ -73,8 +74,8 @@ def test_few_keys_are_unresolved_for_every_distribution(distribution, chunks):
     runs, ranks = sorted_blocks(array, sizes, order), np.arange(1, 4) * len(array) // 4
     unresolved = []
     for bits in (0, 12):
-        summaries = [numpy_ops.summarize_run(run, None, order, samples=samples, radix_bits=bits) for run in runs]
-        bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order), bits)
+        summaries = [numpy_ops.summarize_run(run, order, samples=samples, radix_bits=bits) for run in runs]
+        bounds = bounds_at_ranks(summaries, ranks, numpy_ops.key_order(order), bits)
         unresolved.append((bounds.last - bounds.first).sum())
     # For each boundary, a chunk has at most two sample distances of unresolved keys; digits leave no more.
     assert unresolved[0] <= len(ranks) * 2 * (len(array) / samples + chunks)
@@ -89,9 +90,9 @@ def test_few_keys_are_unresolved_between_two_frequent_keys():
     blocks = [np.repeat(np.array(keys, "u4"), 5_000) for keys in ((1, 2), (1, 1), (2, 2), (1, 2))]
     blocks.append(np.concatenate([np.zeros(9_990, "u4"), np.full(10, 2, "u4")]))
     runs = [numpy_ops.local_sort(block, (), order, positions=False) for block in blocks]
-    summaries = [numpy_ops.summarize_run(run, None, order, samples=20) for run in runs]
+    summaries = [numpy_ops.summarize_run(run, order, samples=20) for run in runs]
     for rank in (29_985, 29_990, 29_995):
-        bounds = bound_cuts(summaries, np.array([rank]), numpy_ops.key_order(order))
+        bounds = bounds_at_ranks(summaries, np.array([rank]), numpy_ops.key_order(order))
         assert (bounds.last - bounds.first).sum() <= 5 * 3 * 500
 
 
@@ -100,7 +101,7 @@ def test_fingerprint_depends_on_the_content_alone():
 
     def summary(keys):
         return numpy_ops.summarize_run(
-            numpy_ops.local_sort(np.array(keys), (), order, positions=False), None, order, samples=9
+            numpy_ops.local_sort(np.array(keys), (), order, positions=False), order, samples=9
         )
 
     assert fingerprint(summary([3, 1, 2])) == fingerprint(summary([1, 2, 3]))
@@ -127,7 +128,7 @@ def test_tasks_on_four_gpus(chunks, tasks):
         groups=None,
     )
     assert plan.num_tasks == tasks
-    assert plan.rounds == 0
+    assert plan.candidates == 0
     assert len(plan.sources) == len(plan.runs) == min(4, chunks)
     assert not plan.scans
 

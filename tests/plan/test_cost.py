@@ -38,12 +38,17 @@ def test_counts_of_an_exchange(exchange, processes, crossings, messages):
     assert cost.messages == messages
     assert cost.pieces == 40 * 8
     assert cost.exchanged_bytes == (40 * 1_000 * 12 if exchange == "runs" else 0)
-    assert cost.rounds == 1 + made.rounds
-    entries = 40 * made.samples
-    if exchange == "gather":
-        # Two tasks add up the summaries of 32 and 8 chunks. One task adds up both sums.
-        entries = made.rounds * (entries + 40 * 3 * 8 + 2 * (made.kept_samples + 3 * 8))
-    assert cost.counted_bytes == entries * (8 + ENTRY_BYTES) > 0
+    assert cost.rounds == 1
+    assert cost.counted_bytes == 40 * made.samples * (8 + ENTRY_BYTES) > 0
+
+
+def test_counts_of_candidates():
+    made = plan(4000, 1_000_000, "runs", groups=400, workers=Workers(4, 1 << 30, processes=2))
+    assert made.candidates == 16 * 400
+    runs, cost = len(made.runs), cost_of(made)
+    assert cost.rounds == 2
+    sums = math.ceil(runs / 32) + math.ceil(math.ceil(runs / 32) / 32)
+    assert cost.counted_bytes == runs * made.samples * (8 + ENTRY_BYTES) + (runs + sums) * 8 * made.candidates
 
 
 def test_a_join_merges_nothing():

@@ -35,15 +35,15 @@ def plan(sizes, chunks=None, dtype="i8", companion_bytes=0, **options):
 
 
 @pytest.mark.parametrize("dtype", [*ours.CODED, *ours.SWAPPED], ids=str)
-def test_radix_for_dtypes_with_codes(dtype):
-    assert plan((10, 10), dtype=dtype).path == "radix"
-    assert plan((10, 10), dtype=dtype, method="merge").path == "merge"
-    assert plan((10, 10), dtype=dtype, method="merge").radix_bits == 0
+def test_digits_are_counted_if_they_are_asked_for(dtype):
+    assert plan((10, 10), dtype=dtype, groups=2, method="radix").radix_bits > 0
+    for more in ({"method": "auto"}, {"method": "merge"}, {"method": "radix", "groups": 1}):
+        assert plan((10, 10), dtype=dtype, **{"groups": 2, **more}).radix_bits == 0
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ours.COMPARED if dtype.kind != "T"], ids=str)
-def test_merge_for_dtypes_without_codes(dtype):
-    assert plan((10, 10), dtype=dtype).path == "merge"
+def test_keys_without_codes_have_no_digits(dtype):
+    assert plan((10, 10), dtype=dtype, groups=2).radix_bits == 0
     with pytest.raises(TypeError, match="radix.*use method="):
         plan((10, 10), dtype=dtype, method="radix")
 
@@ -86,37 +86,12 @@ def test_groups_of_unknown_sizes():
 @for_each(product(CHUNKS, ["u1", "i2", "i4", "f8", "S20"], ["gather", "tasks", "runs"], SIZES))
 def test_input_of_one_task_is_bounded(chunks, dtype, exchange, size):
     made = plan((size,) * chunks, dtype=dtype, exchange=exchange, workers=Workers(200, 4 << 30))
-    # Each group needs two entries for each of 32 parts and each level of the tree.
-    assert made.table_bytes <= max(64 * MIB, 44_000 * len(made.groups))
-    assert len(made.groups) > 2000 or made.table_bytes <= 64 * MIB
-    assert 0 <= made.rounds <= 2
+    # One task reads 32 counts before 16 candidates for each group, or a handle of each run.
+    assert made.table_bytes <= max(64 * MIB, 4096 * len(made.groups))
     # An exchange by tasks has one table for all runs, so it bounds the product of bundles and groups.
     assert made.unresolved <= 1 / 3 or (exchange == "tasks" and len(made.runs) * len(made.groups) > 1 << 17)
     # The number of groups does not grow with that of the chunks, only with the size of the data.
     assert len(made.groups) <= max(2048, chunks * size * made.row_bytes // (400 * MIB))
-
-
-@pytest.mark.parametrize("chunks", [1, 2, 31, 32, 33, 1024, 1025, 100_000])
-def test_the_tree_adds_up_every_chunk_once(chunks):
-    # With so many threads, each chunk is a run.
-    made = plan((1,) * chunks, workers=Workers(chunks))
-    levels = made.tree
-    count = chunks
-    for ranges in levels:
-        assert [number for first, last in ranges for number in range(first, last)] == list(range(count))
-        assert all(last - first <= counting.FAN_IN for first, last in ranges)
-        count = len(ranges)
-    assert count == 1
-    # The runs of one counting task belong to one task of the first level.
-    assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in made.counted)
-
-
-def test_unresolved_share_falls_with_samples_and_rises_with_levels():
-    assert counting.unresolved_share(8, 100, 1000, 1) < counting.unresolved_share(8, 50, 1000, 1)
-    assert counting.unresolved_share(8, 100, 1000, 1) < counting.unresolved_share(8, 100, 1000, 2)
-    assert counting.choose_rounds(0.3) == 1
-    assert counting.choose_rounds(0.5) == 2
-    assert counting.choose_rounds(0.6) == 3
 
 
 @given(st.integers(1, 4000), st.integers(1, 10**7), st.sampled_from(("gather", "runs", "tasks")), st.integers(1, 64))
@@ -134,19 +109,21 @@ def test_requested_number_of_groups():
     assert len(plan((100,) * 64, groups=1).groups) == 1
 
 
-def test_small_arrays_are_one_group_and_need_no_rounds():
-    made = plan((10,) * 20)
-    assert len(made.groups) == 1
-    assert made.rounds == 0
+def test_small_arrays_are_one_group():
+    assert len(plan((10,) * 20).groups) == 1
+
+
+@pytest.mark.parametrize(("runs", "sums"), [(1, 0), (32, 0), (33, 2), (1024, 32), (1025, 35)])
+def test_sums_of_counts(runs, sums):
+    assert counting.count_sums(runs) == sums
 
 
 def test_there_are_at_most_as_many_digits_as_samples():
     for dtype, size in (("u1", 10_000), ("f2", 10_000), ("f2", 10_000_000), ("i8", 10_000)):
-        made = plan((size,) * 50, dtype=dtype, groups=8)
+        made = plan((size,) * 50, dtype=dtype, groups=8, method="radix")
         assert 1 <= made.radix_bits <= 8 * np.dtype(dtype).itemsize
         assert 1 << made.radix_bits <= made.samples
-        assert made.rounds == 1
-    assert plan((10_000_000,) * 50, dtype="u1", groups=8).radix_bits == 8
+    assert plan((10_000_000,) * 50, dtype="u1", groups=8, method="radix").radix_bits == 8
 
 
 def test_groups_of_runs_of_unknown_sizes_follow_the_bound_of_the_number_of_keys():
@@ -177,7 +154,7 @@ def test_plans_are_frozen_hashable_and_picklable():
     assert made == plan((10, 20), groups=2) == pickle.loads(pickle.dumps(made))
     assert hash(made) == hash(plan((10, 20), groups=2))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        made.path = "merge"
+        made.samples = 3
 
 
 def test_companions_add_to_the_row_size():
@@ -194,13 +171,13 @@ def test_explain_describes_the_plan():
     with dask.config.set(num_workers=2):
         text = dask_gpusort.explain(x, descending=True, stable=True).detail
     lines = {line.split()[0]: line for line in text.splitlines()}
-    assert list(lines) == ["keys", "path", "rounds", "table", "chunks", "groups", "exchange", "cost"]
+    assert list(lines) == ["keys", "path", "samples", "table", "chunks", "groups", "exchange", "cost"]
     assert "float32, descending, stable" in lines["keys"]
-    assert "radix" in lines["path"]
+    assert "merge" in lines["path"]
     assert "100 in as 17 runs, 100 out" in lines["chunks"]
     assert "gather" in lines["exchange"]
     assert dask_gpusort.explain(x, exchange="tasks").exchange == "tasks"
-    assert "merge" in dask_gpusort.explain(x, method="merge", stable=True).detail
+    assert "radix" in dask_gpusort.explain(x, method="radix", stable=True).detail
     with dask.config.set({"gpusort.merged_runs": 0, "num_workers": 2}):
         assert "sorted once" in dask_gpusort.explain(x).detail
     assert "1,000 out" in dask_gpusort.explain(x, chunks=10**4).detail

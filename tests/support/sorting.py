@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from unittest import mock
 
 import dask
 from dask.core import flatten
 
-from dask_gpusort.plan import counting
 
-
-@contextmanager
-def groups(count, table=(counting.FAN_IN, counting.TABLE_BYTES)):
-    """Ask for a number of exchange groups; a small table and fan-in give the deep tree of a huge array."""
-    fan_in, table_bytes = table
-    with (
-        dask.config.set({"gpusort.groups": count}),
-        mock.patch.object(counting, "FAN_IN", fan_in),
-        mock.patch.object(counting, "TABLE_BYTES", table_bytes),
-    ):
-        yield
+def groups(count):
+    """Ask for a number of exchange groups."""
+    return dask.config.set({"gpusort.groups": count})
 
 
 @contextmanager

@@ -291,9 +291,6 @@ exchanges = st.sampled_from(("auto", "join", "gather", "tasks", "device"))
 #: Number of exchange groups. By default, a small array is one group and needs no cuts.
 groups = st.none() | st.integers(1, 9)
 
-#: Fan-in and table bytes of the counting tree; the small ones give small arrays a deep tree.
-tables = st.sampled_from(((32, 64 << 20), (3, 1 << 15), (2, 1 << 12)))
-
 
 def dask_array(array: Array, chunks: Any, *, unknown: bool = False) -> Any:
     """A Dask array with these chunks; with `unknown`, its chunk sizes are not known."""

@@ -98,7 +98,7 @@ class DistinctJob:
         keys = flat[0] if len(flat) == 1 else ops.concatenate(flat)
         found = find_distinct(keys, self.order, self.columns, self.numbering.equal_nan)
         run = Run(ops.encode(found.values, self.order), tuple(getattr(found, name) for name in self.sent))
-        summary = ops.summarize_run(run, None, self.order, samples=SAMPLES)
+        summary = ops.summarize_run(run, self.order, samples=SAMPLES)
         return Part(run, summary, [block.shape for block in blocks], found.inverse, found.repeats)
 
     @property

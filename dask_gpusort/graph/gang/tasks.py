@@ -15,6 +15,7 @@ import numpy as np
 from ...chunk import complete, library_of, ops_for
 from ...chunk.run import Run
 from ...plan import Plan, Runs
+from ...table import Bounds
 from .. import serialization
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
@@ -32,7 +33,7 @@ from ..sort.by_tasks import (
 )
 from ..sort.finish import Finish, GroupRef
 from ..sort.local import LocalSort, RunSource, chunk_arrays
-from ..sort.scan import Bounds, fingerprint
+from ..sort.scan import fingerprint
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 from .communicator import Shards
 from .coordinator import DIGEST_BYTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 from dask.typing import Key
 
-from ...chunk import numpy_ops
 from ...chunk.run import Run
-from ...order import Order
-from ...plan import Plan
-from ...table import Boundaries, Cuts, IntArray, RankSummary
+from ...plan import Plan, counting
+from ...table import IntArray, RankSummary, exclusive_scan
 from .._dask import List, Task
-from ..input_checks import changed_run
 from ..sort.by_tasks import Sources
+from ..sort.count import Chosen, count_all
 from ..sort.finish import Finish
-from ..sort.local import LocalSort, RunSource, chunk_arrays, sorted_run
-from ..sort.scan import Bounds, bound_cuts, boundary_ranks, checked_sizes, find_cuts
+from ..sort.local import LocalSort, RunSource, chunk_arrays, sort_run, summarizers
+from ..sort.scan import bound_cuts
 from ..sort.scatter import Piece
 from ..tasks import Tasks
 from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_slices
@@ -51,24 +49,16 @@ class ListedRuns:
         return first, last, slice(begin, begin + int(self.ranks[group + 1] - self.ranks[group]))
 
 
-def cuts_as_run(cuts: Bounds | Cuts) -> Run:
+def cuts_as_run(first: IntArray, last: IntArray) -> Run:
     """Cuts of some runs, a row for each group."""
-    first, last = (np.ascontiguousarray(ends.T) for ends in (cuts.first, cuts.last))
-    return rows_as_run(first, last)
+    return rows_as_run(*(np.ascontiguousarray(ends.T) for ends in (first, last)))
 
 
-def keep_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Handle:
-    """Task: sort a run, and keep it on this worker."""
-    (handle,) = keep([sorted_run(arrays, source, local)])
-    return handle
-
-
-def keep_summarized(
-    arrays: list[Any], source: RunSource, local: LocalSort, samples: int, radix_bits: int
-) -> tuple[Handle, RankSummary]:
-    """Task: the same, with the summary of the run, for the one task that bounds all cuts."""
-    run = sorted_run(arrays, source, local)
-    summary = numpy_ops.summarize_run(run, None, local.order, samples=samples, radix_bits=radix_bits)
+def keep_run(
+    arrays: list[Any], source: RunSource, local: LocalSort, summarize: Callable[..., Any]
+) -> tuple[Handle, Any]:
+    """Task: as `sort_run`, of a run that is kept on this worker."""
+    run, summary = sort_run(arrays, source, local, summarize)
     (handle,) = keep([run])
     return handle, summary
 
@@ -77,24 +67,27 @@ def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> ListedRuns:
     """Task: where all runs are, and the bounds of their cuts."""
     handles, summaries = zip(*kept, strict=True)
     check_listed(handles)
-    sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
-    found = bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
-    return ListedRuns(handles, cuts_as_run(found), found.ranks, found.starts)
+    found = bound_cuts(summaries, plan)
+    return ListedRuns(handles, cuts_as_run(found.first, found.last), found.ranks, found.starts)
 
 
-def keep_cuts(cuts: Cuts) -> Handle:
+def open_kept(kept: tuple[Handle, Any]) -> Run:
+    """A run, for who reads few of its keys."""
+    return open_run(kept[0])
+
+
+def keep_cuts(counts: list[IntArray], first: int, chosen: Chosen) -> Handle:
     """Task: keep the cuts of some neighbouring runs, a row for each group."""
-    (handle,) = keep([cuts_as_run(cuts)])
+    (handle,) = keep([cuts_as_run(*chosen.cut(counts, first))])
     return handle
 
 
-def list_runs(handles: list[Handle], tables: list[Handle], boundaries: Boundaries, order: Order) -> ListedRuns:
-    """Task: where all runs are, and their exact cuts."""
+def list_runs(kept: list[tuple[Handle, Any]], tables: list[Handle], chosen: Chosen, plan: Plan) -> ListedRuns:
+    """Task: where all runs are, and tables of the bounds of their cuts."""
+    handles = tuple(handle for handle, _ in kept)
     check_listed([*handles, *tables])
-    changed = np.flatnonzero([handle.length for handle in handles] != np.diff(boundaries.starts))
-    if len(changed):
-        raise changed_run((int(changed[0]),), order)
-    return ListedRuns(tuple(handles), tuple(tables), boundaries.ranks, boundaries.starts)
+    chosen.check([handle.length for handle in handles], plan)
+    return ListedRuns(handles, tuple(tables), chosen.ranks, exclusive_scan(chosen.sizes))
 
 
 def merge_group(kept: ListedRuns, group: int, finish: Finish) -> tuple[Any, ...]:
@@ -110,18 +103,17 @@ def merge_group(kept: ListedRuns, group: int, finish: Finish) -> tuple[Any, ...]
 def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()) -> None:
     """Add all stages, as `by_tasks.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
     runs, local, keys = sources
-    keep_one, counting = (keep_run, ()) if plan.rounds else (keep_summarized, (plan.samples, plan.radix_bits))
     kept = [
-        tasks.add("sort-local", number, keep_one, chunk_arrays(source, keys), source, local, *counting, kind=RunTask)
-        for number, source in enumerate(runs)
+        tasks.add("sort-local", number, keep_run, chunk_arrays(source, keys), source, local, summarize, kind=RunTask)
+        for number, (source, summarize) in enumerate(zip(runs, summarizers(plan), strict=True))
     ]
-    if plan.rounds:
-        found = find_cuts(tasks, plan, [Task(None, open_run, run) for run in kept])
+    if plan.candidates:
+        counts, chosen = count_all(tasks, plan, kept, open_kept)
         tables = [
-            tasks.add("sort-keep", number, keep_cuts, cuts, kind=RunTask) for number, cuts in enumerate(found.cuts)
+            tasks.add("sort-keep", number, keep_cuts, some, number * counting.FAN_IN, chosen, kind=RunTask)
+            for number, some in enumerate(counts)
         ]
-        refs = List(*kept), List(*tables), found.boundaries
-        tasks.add("sort-list", 0, list_runs, *refs, plan.order, kind=ListTask)
+        tasks.add("sort-list", 0, list_runs, List(*kept), List(*tables), chosen, plan, kind=ListTask)
     else:
         tasks.add("sort-list", 0, bound_all, List(*kept), plan, kind=ListTask)
     for group in range(len(plan.groups)):

@@ -7,8 +7,8 @@
 `rows`         several dimensions, with `is_sorted`
 `recipe`       all chunks of one memory in one task, or an exchange, stage by stage:
 `local`        1. each run is sorted
-`count`        2. a table of the keys of each run, added up in a tree
-`scan`         3. the cuts between groups, exact or within bounds
+`count`        2. where runs and groups are many, counts of each run before some keys
+`scan`         3. the bounds of the cuts between groups
 `scatter`      4. each group takes its slices of the runs
 `finish`       5. each group is merged, and cut into output chunks
 `by_tasks`     the stages of an exchange by tasks, with bounds of the cuts

@@ -3,8 +3,9 @@
 It is the exchange of CuPy chunks, and of NumPy chunks where workers cannot keep runs. On a host with fast links
 between its GPUs the network is not the bottleneck. Tasks are: each one on the critical path costs milliseconds, however
 little it does. The same is true of a sort of many small chunks, where a task costs about as much as the sort of a
-chunk. So there is one round of counting (see `scan`), and one task sorts the chunks of one worker. Where allowed, a
-task's chunks are sorted as one run, which then plays the role of a chunk (see `plan.division.join_chunks`)::
+chunk. So there is one round of counting (see `table.bounds`), and one task sorts the chunks of one worker. Where
+allowed, a task's chunks are sorted as one run, which then plays the role of a chunk (see
+`plan.division.join_chunks`)::
 
     chunks of bundle b          sort-local b    runs sorted one by one, each with its summary
         |           |
@@ -46,27 +47,25 @@ from operator import getitem
 from typing import Any, TypeAlias
 from weakref import ref
 
-import numpy as np
 from dask.typing import Key
 
-from ...chunk import complete, numpy_ops, ops_for
+from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan import Plan
-from ...table import RankSummary
+from ...table import Bounds, RankSummary
 from .. import serialization
 from .._dask import List, Task
-from ..input_checks import changed_run
 from ..placement import PlacedTask
 from ..tasks import Tasks
 from .finish import Finish
 from .local import LocalSort, RunSource, chunk_arrays, sorted_run
-from .scan import Bounds, bound_cuts, boundary_ranks, checked_sizes, fingerprint
+from .scan import PlannedBounds, bound_cuts
 from .scatter import Piece
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]
 #: The bounds of the cuts, or the summaries of each bundle, from which the bounds follow.
-CutInfo: TypeAlias = "PlannedBounds | list[NumberedSummaries]"
+CutInfo: TypeAlias = PlannedBounds | list[NumberedSummaries]
 
 
 #: The chunks of each run, how a run is made from them, and the keys of each chunk.
@@ -74,13 +73,6 @@ Sources: TypeAlias = tuple[Sequence[RunSource], LocalSort, Sequence[Sequence[Key
 
 #: Scan results that a process keeps, one for each concurrent sort.
 REMEMBERED_SCANS = 4
-
-
-@dataclass(frozen=True)
-class PlannedBounds(Bounds):
-    """The bounds of the cuts, and the plan: tasks that get these need not contain it, so it is sent once a worker."""
-
-    plan: Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +117,7 @@ def sort_bundle(
     ops = ops_for(arrays[0][0])
     with ops.exclusive():
         runs = [sorted_run(chunks, source, local) for chunks, source in zip(arrays, sources, strict=True)]
-    summaries = tuple(ops.summarize_run(run, None, local.order, samples=samples, radix_bits=radix_bits) for run in runs)
+    summaries = tuple(ops.summarize_run(run, local.order, samples=samples, radix_bits=radix_bits) for run in runs)
     complete(runs[0].keys)
     return Bundle(numbers, tuple(runs), summaries)
 
@@ -138,10 +130,7 @@ def take_summaries(bundle: Bundle) -> NumberedSummaries:
 def scan(bundles: list[NumberedSummaries], plan: Plan) -> PlannedBounds:
     """Task: bounds of all cuts, from the summaries of all runs."""
     numbered = dict(pair for bundle in bundles for pair in bundle)
-    summaries = [numbered[run] for run in range(len(plan.runs))]
-    sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
-    found = bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
-    return PlannedBounds(**vars(found), plan=plan)
+    return bound_cuts([numbered[run] for run in range(len(plan.runs))], plan)
 
 
 _remembered: list[tuple[list[ref[RankSummary]], PlannedBounds]] = []
@@ -178,9 +167,7 @@ def cut_shard(bundle: Bundle, cut_info: CutInfo, group: int, plan: Plan | None) 
     serialization.register()
     bounds = bounds_of(cut_info, plan)
     for number, run, summary in zip(bundle.numbers, bundle.runs, bundle.summaries, strict=True):
-        length = bounds.starts[number + 1] - bounds.starts[number]
-        if len(run) != length or fingerprint(summary) != bounds.fingerprints[number]:
-            raise changed_run(bounds.plan.runs[number], bounds.plan.order)
+        bounds.check(number, run, summary)
     shard = take_shard(bundle, bounds, group, copy=True)
     complete(shard.keys)
     return shard

@@ -1,80 +1,96 @@
-"""Stage 2: count. A table of the keys of each run, added up in a tree. Tasks ``sort-count`` and ``sort-sum``.
+"""Stage 2 of runs and groups so many that one round leaves much: all runs count their keys before some candidates.
 
-A round summarizes every run, by digits or by samples; the last one counts the keys up to the ends of the brackets that
-the rounds leave. A tree of tasks (`Plan.tree`) adds up summaries and counts, so no task receives those of all runs.
+Tasks ``sort-count``, one a run, and ``sort-sum``, whose tree adds the counts up, so that no task receives those of all
+runs::
+
+    run r --- drawn keys ---> sort-scan 0 --- candidates ---.
+      |                                                     |
+      '---------------------> sort-count r <----------------'
+                                |        '--> sort-sum (a tree) --> sort-scan 1    between which candidates each cut is
+                                v                                       |
+                              sort-keep (32 runs) <---------------------'
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tlz import concat
+import numpy as np
+from tlz import partition_all
 
-from ... import table
-from ...chunk import numpy_ops, ops_for
+from ...chunk import numpy_ops
 from ...chunk.run import Run
-from ...chunk.steps import count_ends
-from ...order import Order
-from ...plan import Plan
+from ...chunk.steps import DrawnKeys, count_before
+from ...plan import Plan, counting
+from ...table import Candidates, IntArray, bounds
 from .._dask import List, Task, TaskRef
+from ..input_checks import changed_run
 from ..tasks import Tasks
+from .scan import boundary_ranks, checked_sizes
 
 
-def summarize(
-    runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int, radix_bits: int
-) -> list[table.RankSummary]:
-    """Task: summarize runs inside the brackets."""
-    return [
-        ops_for(run.keys).summarize_run(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs
-    ]
+@dataclass(frozen=True)
+class Chosen:
+    """Say between which candidates each boundary is."""
+
+    low: IntArray  # shape (groups - 1,): numbers of candidates, as in `bounds.candidates_at_ranks`
+    high: IntArray
+    ranks: IntArray  # as in `Bounds`
+    sizes: IntArray  # keys in each run
+
+    def check(self, lengths: Sequence[int], plan: Plan) -> None:
+        """Refuse runs that are not as long as when keys were drawn from them."""
+        for run in np.flatnonzero(np.array(lengths) != self.sizes):
+            raise changed_run(plan.runs[run], plan.order)
+
+    def cut(self, counts: Sequence[IntArray], first: int) -> tuple[IntArray, IntArray]:
+        """The bounds of neighbouring runs, the first of them number `first`."""
+        return bounds.cut_between(np.array(counts), self.sizes[first : first + len(counts)], self.low, self.high)
 
 
-def count(runs: Sequence[Run], brackets: table.Brackets | None, order: Order) -> list[table.Counts]:
-    """Task: count the keys of runs up to the ends of the brackets."""
-    return [count_ends(ops_for(run.keys).sorted_keys(run, order), brackets) for run in runs]
+def choose_candidates(drawn: Sequence[tuple[Any, DrawnKeys]], plan: Plan) -> Candidates:
+    """Task: the candidates, from keys that all runs have drawn."""
+    found = bounds.choose_candidates([keys for _, keys in drawn], numpy_ops.key_order(plan.order), plan.candidates)
+    checked_sizes(plan, found.sizes)
+    return found
 
 
-def sum_summaries(
-    summaries: Sequence[Sequence[table.RankSummary]], order: Order, kept_samples: int, radix_bits: int
-) -> list[table.RankSummary]:
-    """Task: one summary of several."""
-    key_order = numpy_ops.key_order(order)
-    return [table.combine_summaries(list(concat(summaries)), kept_samples, radix_bits, key_order)]
+def count_run(run: Run, number: int, candidates: Candidates, plan: Plan) -> IntArray:
+    """Task: the counts of a run before each candidate."""
+    if len(run) != candidates.sizes[number]:
+        raise changed_run(plan.runs[number], plan.order)
+    return count_before(run, number, candidates, plan.order)
 
 
-def sum_counts(counts: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
+def add_up(counts: list[IntArray]) -> IntArray:
     """Task: the sum of counts."""
-    return [table.add_counts(list(concat(counts)))]
+    return np.sum(counts, axis=0)
 
 
-def count_runs(
-    tasks: Tasks,
-    plan: Plan,
-    runs: Sequence[Task | TaskRef],
-    number: int,
-    function: Callable[..., Any],
-    *arguments: Any,
-) -> list[TaskRef]:
-    """Add the tasks of one round, one for each range in `Plan.counted`."""
-    return [
-        tasks.add("sort-count", (number, first), function, List(*runs[first:last]), *arguments)
-        for first, last in plan.counted
+def choose(counts: list[IntArray], candidates: Candidates, plan: Plan) -> Chosen:
+    """Task: between which candidates each boundary is."""
+    ranks = boundary_ranks(plan, candidates.sizes)
+    low, high = bounds.candidates_at_ranks(add_up(counts), ranks)
+    return Chosen(low, high, bounds.with_all(ranks, candidates.starts), candidates.sizes)
+
+
+def count_all(
+    tasks: Tasks, plan: Plan, drawn: Sequence[TaskRef], run_of: Callable[[Any], Run]
+) -> tuple[list[List], TaskRef]:
+    """Add the tasks that count; gives the counts of neighbouring runs, and the task that gives the `Chosen`.
+
+    Each task of `drawn` gives the keys that a run has drawn last, and first what `run_of` makes a run.
+    """
+    candidates = tasks.add("sort-scan", 0, choose_candidates, List(*drawn), plan)
+    counts = [
+        tasks.add("sort-count", number, count_run, Task(None, run_of, one), number, candidates, plan)
+        for number, one in enumerate(drawn)
     ]
-
-
-def add_up(
-    tasks: Tasks, plan: Plan, number: int, counts: Sequence[TaskRef], function: Callable[..., Any], *arguments: Any
-) -> list[list[List]]:
-    """Add the tasks that add up one round; gives the inputs of the tasks of each level, the last one included."""
-    reads: list[list[List]] = []
-    below, width = counts, plan.counted[0][1]
-    for level, ranges in enumerate(plan.tree):
-        reads.append([List(*below[first // width : -(-last // width)]) for first, last in ranges])
-        if level + 1 < len(plan.tree):
-            below = [
-                tasks.add("sort-sum", (number, level, node), function, read, *arguments)
-                for node, read in enumerate(reads[-1])
-            ]
-            width = 1
-    return reads
+    nodes = read = [List(*some) for some in partition_all(counting.FAN_IN, counts)]
+    level = 0
+    while len(read) > 1:
+        sums = [tasks.add("sort-sum", (level, node), add_up, some) for node, some in enumerate(read)]
+        read, level = [List(*some) for some in partition_all(counting.FAN_IN, sums)], level + 1
+    return nodes, tasks.add("sort-scan", 1, choose, read[0], candidates, plan)

@@ -11,11 +11,10 @@ from ...chunk import complete, library_of, ops_for
 from ...chunk.run import Run
 from ...order import Order
 from ...plan import Plan
-from ...table import Boundaries
+from ...table import Bounds
 from .._dask import List, Task, TaskRef
 from ..tasks import Tasks
-from .scan import Bounds
-from .scatter import Piece, RunList, own_pieces, with_global_positions
+from .scatter import BoundRuns, Piece, own_pieces, with_global_positions
 
 #: The result of a task, or a part of it.
 GroupRef: TypeAlias = TaskRef | Task
@@ -41,6 +40,7 @@ class Finish:
         ops = ops_for(runs[0].keys)
         merged = ops.merge(runs, self.order)
         if kept != slice(0, len(merged)):
+            _check_trim(kept, len(merged))
             merged = merged[kept]
         return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
 
@@ -55,15 +55,24 @@ class Finish:
         return found
 
 
-def finish_groups(tasks: Tasks, plan: Plan, listed: TaskRef, boundaries: TaskRef, finish: Finish) -> None:
-    """Add the tasks ``sort-merge``, which finish a group each from the `RunList`."""
+def _check_trim(kept: slice, received: int) -> None:
+    """Refuse cuts that no order of the keys could have."""
+    if not 0 <= kept.start <= kept.stop <= received:
+        raise ValueError(
+            "the keys' comparison contradicts itself: no cuts between chunks fit it; "
+            "less= must be a strict weak order, and so must the comparison of Python objects"
+        )
+
+
+def finish_groups(tasks: Tasks, plan: Plan, listed: TaskRef, finish: Finish) -> None:
+    """Add the tasks ``sort-merge``, which finish a group each from the `BoundRuns`."""
     for group in range(len(plan.groups)):
-        tasks.add("sort-merge", group, merge_from_list, listed, boundaries, group, finish)
+        tasks.add("sort-merge", group, merge_from_list, listed, group, finish)
 
 
-def merge_from_list(listed: RunList, boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
+def merge_from_list(listed: BoundRuns, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: finish a group from views of all runs."""
-    return finish(own_pieces([run.piece(group) for run in listed.runs]), boundaries.kept(group))
+    return finish(own_pieces(listed.pieces(group)), listed.bounds.kept(group))
 
 
 def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
@@ -77,7 +86,7 @@ def cut_part(array: Any, part: Any) -> Any:
     return cut.copy() if library_of(array) == "numpy" and array.nbytes > 2 * cut.nbytes else cut
 
 
-def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Boundaries | Bounds, first: int, chunk: int) -> Any:
+def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Bounds, first: int, chunk: int) -> Any:
     """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
     start, stop = cuts.starts[[chunk, chunk + 1]] - cuts.starts[first]
     return take_part(group, which, int(start), int(stop))

@@ -6,8 +6,9 @@ chunks are checked instead, and merged where a run has several. Tasks ``sort-che
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tlz import concat, partition
 
 from ...chunk import complete, ops_for
 from ...chunk.run import Run
+from ...chunk.steps import draw_keys, summarize_run
 from ...order import Order
 from ...plan import Plan, Size
 from .._dask import List, TaskRef
@@ -79,12 +81,22 @@ def checked_block(
     return block
 
 
-def sort_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Run:
-    """Task: make a sorted run from keys and companions of the first chunk, then of the next one."""
+def sort_run(arrays: list[Any], source: RunSource, local: LocalSort, summarize: Callable[..., Any]) -> tuple[Run, Any]:
+    """Task: make a sorted run from keys and companions of the first chunk, then of the next one; and its summary."""
     # The size of a chunk alone is checked with the counts.
     run = sorted_run(arrays, source, local)
+    summary = summarize(run, local.order)
     complete(run.keys)
-    return run
+    return run, summary
+
+
+def summarizers(plan: Plan) -> Iterator[Callable[..., Any]]:
+    """What summarizes each run, for one round of counting, or draws keys of it for a second one."""
+    for number in range(len(plan.runs)):
+        if plan.candidates:
+            yield partial(draw_keys, samples=plan.samples, seed=number)
+        else:
+            yield partial(summarize_run, samples=plan.samples, radix_bits=plan.radix_bits)
 
 
 def run_columns(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> tuple[Any, list[Any]]:
@@ -153,6 +165,7 @@ def chunk_arrays(source: RunSource, keys: Sequence[Sequence[Key]], held: Mapping
 
 def local_sorts(
     tasks: Tasks,
+    plan: Plan,
     sources: Sequence[RunSource],
     local: LocalSort,
     keys: Sequence[Sequence[Key]],
@@ -160,10 +173,10 @@ def local_sorts(
 ) -> list[TaskRef]:
     """Add the stage from `keys` of shape (num_chunks, arrays); `held` chunks become part of the tasks.
 
-    Each task, ``sort-local``, or ``sort-check`` of presorted chunks, gives a `Run`.
+    Each task, ``sort-local``, or ``sort-check`` of presorted chunks, gives a `Run` and its summary.
     """
     stage = "sort-check" if sources[0].origins else "sort-local"
     return [
-        tasks.add(stage, number, sort_run, chunk_arrays(source, keys, held), source, local)
-        for number, source in enumerate(sources)
+        tasks.add(stage, number, sort_run, chunk_arrays(source, keys, held), source, local, summarize)
+        for number, (source, summarize) in enumerate(zip(sources, summarizers(plan), strict=True))
     ]

@@ -23,7 +23,6 @@ from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 from .by_tasks import Sources, direct_outputs, exchange_by_tasks
 from .finish import Finish, finish_groups, output_chunks
 from .local import LocalSort, check_presorted, checked_block, chunk_origins, local_sorts, run_sources
-from .scan import find_cuts
 from .scatter import own_pieces, scatter
 from .sort_last import chunks_of_groups, sort_last
 
@@ -155,9 +154,8 @@ class SortRecipe(ArrayRecipe):
         elif plan.sorts_last:
             sort_last(tasks, plan, *self._sources, held)
         else:
-            runs = local_sorts(tasks, *self._sources, held)
-            found = find_cuts(tasks, plan, runs)
-            finish_groups(tasks, plan, scatter(tasks, plan, runs, found), found.boundaries, self.finish)
+            runs = local_sorts(tasks, plan, *self._sources, held)
+            finish_groups(tasks, plan, scatter(tasks, plan, runs), self.finish)
         return tasks
 
     @property
@@ -176,7 +174,7 @@ class SortRecipe(ArrayRecipe):
             return tasks
         keeps = plan.exchange == "runs"
         groups = [tasks.ref("sort-merge", group) for group in range(len(plan.groups))]
-        cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", plan.rounds)
+        cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", 0)
         output_chunks(tasks, name, plan, plan.groups, groups, cuts, which, extra)
         if keys := {group: (name, chunk) for group, chunk in self.direct.items()}:
             finish = self._runs.direct_outputs if keeps else direct_outputs

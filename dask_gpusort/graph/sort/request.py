@@ -25,7 +25,7 @@ import numpy as np
 from ...chunk import library_of, numpy_ops, ops_for
 from ...config import setting
 from ...order import Order
-from ...plan import choose_path
+from ...plan import check_method
 from ..input_checks import check_key_shapes, checked_chunk
 from ..inputs import same_chunks
 from ..runtime import Runtime
@@ -118,7 +118,7 @@ class Options:
             raise TypeError(
                 f"CuPy chunks of {order.dtype} are not sorted: move them to NumPy chunks, with map_blocks(cupy.asnumpy)"
             )
-        choose_path(order, self.method)
+        check_method(order, self.method)
 
 
 def _check_less_type(less: Any, library: str) -> None:

@@ -7,56 +7,26 @@ cluster exchanges have their own stages, from the input chunks on: see `runs`, `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
+
+from tlz import concat
 
 from ...chunk import ops_for
 from ...chunk.memory import return_free_memory
 from ...chunk.run import Run
-from ...chunk.steps import count_ends
-from ...order import Order
-from ...plan import Plan, Runs
-from ...table import Boundaries, Cuts, IntArray, still_fits
+from ...plan import Plan
+from ...table import Bounds, IntArray, RankSummary, exclusive_scan
 from .._dask import List, TaskRef
-from ..input_checks import changed_run
 from ..tasks import Tasks
-from .scan import CutRefs
+from .count import Chosen, count_all
+from .scan import PlannedBounds, bound_cuts
 
 #: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
 RETURNED_BYTES = 64 << 20
 
 #: The run's start in the input, and its keys for a group.
 Piece: TypeAlias = tuple[int, Run]
-
-
-@dataclass(frozen=True)
-class CutRun:
-    """Hold a run and its cuts."""
-
-    run: Run
-    start: int  # position of its first key in the input
-    first: IntArray  # shape (groups + 1,): as in `Cuts`, of this run
-    last: IntArray  # shape (groups + 1,)
-
-    def bounds(self, group: int) -> tuple[int, int]:
-        """First key that a group receives, and the end of its keys."""
-        return int(self.first[group]), int(self.last[group + 1])
-
-    def piece(self, group: int) -> Piece:
-        """The keys for a group, a view."""
-        return self.start, self.run[slice(*self.bounds(group))]
-
-
-def cut_run(run: Run, number: int, chunks: Sequence[int], cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
-    """Cut a run, `chunks` of the input, after checking that it still is as it was counted."""
-    # A lost run is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
-    # cut is not between the keys that belong before and after it.
-    number -= cuts.chunk
-    counts = count_ends(ops_for(run.keys).sorted_keys(run, order), boundaries.brackets)
-    if not still_fits(counts, number, cuts, boundaries):
-        raise changed_run(chunks, order)
-    return CutRun(run, int(cuts.starts[number]), cuts.first[number], cuts.last[number])
 
 
 def own_pieces(pieces: Sequence[Piece]) -> list[Piece]:
@@ -75,12 +45,6 @@ def with_global_positions(pieces: Sequence[Piece]) -> list[Run]:
     return [Run(run.keys, (*run.values[:-1], part)) for run, part in zip(runs, parts, strict=True)]
 
 
-def scatter(tasks: Tasks, plan: Plan, runs: Sequence[TaskRef], found: CutRefs) -> TaskRef:
-    """Add the task that gives the `RunList`."""
-    cuts = List(*found.cuts)
-    return tasks.add("sort-scatter", 0, list_runs, List(*runs), plan.runs, cuts, found.boundaries, plan.order)
-
-
 class RunList:
     """Hold runs of some bytes, whose memory returns to the system with the list."""
 
@@ -93,9 +57,49 @@ class RunList:
             return_free_memory()
 
 
-def list_runs(runs: list[Run], chunks: Runs, cuts: list[Cuts], boundaries: Boundaries, order: Order) -> RunList:
-    """Task: all runs, each of some chunks, and their cuts, as `CutRun`."""
-    cuts_of = [some for some in cuts for _ in some.first]
-    numbered = enumerate(zip(runs, chunks, cuts_of, strict=True))
-    cut = [cut_run(run, number, own, some, boundaries, order) for number, (run, own, some) in numbered]
-    return RunList(cut, sum(run.nbytes for run in runs))
+class BoundRuns(RunList):
+    """Hold sorted runs, and the bounds of their cuts."""
+
+    def __init__(self, runs: list[Run], bounds: Bounds):
+        super().__init__(runs, sum(run.nbytes for run in runs))
+        self.bounds = bounds
+
+    def pieces(self, group: int) -> list[Piece]:
+        """What a group receives of each run: views."""
+        starts = self.bounds.starts.tolist()
+        return [(starts[number], run[self.bounds.piece(number, group)]) for number, run in enumerate(self.runs)]
+
+
+def bound_runs(summarized: list[tuple[Run, RankSummary]], plan: Plan) -> PlannedBounds:
+    """Task: the bounds of the cuts of runs."""
+    return bound_cuts([summary for _, summary in summarized], plan)
+
+
+def list_runs(summarized: list[tuple[Run, RankSummary]], bounds: PlannedBounds) -> BoundRuns:
+    """Task: all runs, in one list."""
+    # A run that was lost may be made again while its bounds are there.
+    for number, one in enumerate(summarized):
+        bounds.check(number, *one)
+    return BoundRuns([run for run, _ in summarized], bounds)
+
+
+def list_counted(drawn: list[tuple[Run, Any]], counts: list[list[IntArray]], chosen: Chosen, plan: Plan) -> BoundRuns:
+    """Task: the same, of runs that are cut at candidates."""
+    runs = [run for run, _ in drawn]
+    chosen.check(list(map(len, runs)), plan)
+    cuts = chosen.cut(list(concat(counts)), 0)
+    return BoundRuns(runs, Bounds(*cuts, chosen.ranks, exclusive_scan(chosen.sizes)))
+
+
+def first_of(pair: tuple[Run, Any]) -> Run:
+    """The run of a pair."""
+    return pair[0]
+
+
+def scatter(tasks: Tasks, plan: Plan, runs: Sequence[TaskRef]) -> TaskRef:
+    """Add the tasks that bound the cuts, and that give the `BoundRuns`, from those that give runs and summaries."""
+    if plan.candidates:
+        counts, chosen = count_all(tasks, plan, runs, first_of)
+        return tasks.add("sort-scatter", 0, list_counted, List(*runs), List(*counts), chosen, plan)
+    bounds = tasks.add("sort-scan", 0, bound_runs, List(*runs), plan)
+    return tasks.add("sort-scatter", 0, list_runs, List(*runs), bounds)
