@@ -59,6 +59,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "selection: ties of a high end": ("rank >= counts[2]", "rank > counts[2]"),
         "selection: ranks among the keys inside": ("[:-1] - ends[1]", "[:-1]"),
         "selection: a missed rank": ("if not ((counts[0] <= rank).all()", "if not (True"),
+        "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
         "quantiles: from the nearer neighbour": ("fraction >= 0.5", "fraction >= 0.9"),
         "quantiles: halfway to an even rank": ("(floor % 2 == 1)", "(floor % 2 == 0)"),
         "quantiles: the middle of two keys": ("middle = [(counts - 1) // 2,", "middle = [counts // 2,"),
@@ -79,11 +80,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "bounds: a chunk without a sample in front": ("np.where(low > start,", "np.where(low > 0,"),
         "bounds: output chunks of unknown sizes": ("- cuts.starts[first]", "- cuts.starts[0]"),
+    },
+    "graph/test_runs.py::test_groups_are_cut_where_the_bounds_say": {
         "trims: at the other end": (
             "begin = int(self.ranks[group] - first.sum())",
             "begin = int(last.sum() - first.sum() - self.ranks[group + 1] + self.ranks[group])",
         ),
-        "trims: a group that is whole in front": ("if kept != slice(0, len(merged)):", "if kept.start:"),
     },
     "api/test_functions.py::test_in_a_gang": {
         "gang: a shard for each member": (
@@ -110,6 +112,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "bounds: a bound too narrow behind": ("following[high], right[high])", "right[high], right[high])"),
         "bounds: ties of one chunk in front": ("first += (every ==", "first += 0 * (every =="),
         "bounds: digits too": ("np.maximum(first, low), np.minimum(last, high)", "first, last"),
+        "bounds: keys of the next sample in front": ("number[low] < end[before]", "number[low] <= end[before]"),
+        "trims: a group that is whole in front": ("if kept != slice(0, len(merged)):", "if kept.start:"),
         "bounds: what a group keeps": ("- self.first[:, group].sum())", "- self.first[0, group])"),
         "tasks: a chunk that changed": ("if len(run) != length or", "if False and"),
         "tasks: shards are copied": ("group, copy=True)", "group, copy=False)"),
@@ -178,7 +182,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "options: stable": ('stable = self.stable or want != "keys"', "stable = False"),
         "options: descending": ("Order(array.dtype, self.descending, stable,", "Order(array.dtype, False, stable,"),
         "options: directions of keys": ("others[::-1]], directions[::-1])", "others[::-1]], directions)"),
-        "bounds: keys of the next sample in front": ("number[low] < end[before]", "number[low] <= end[before]"),
     },
     "merge_sorted is_sorted": {
         "is_sorted: borders": (" and all(map(all, _borders(lines, order)))", ""),
@@ -190,10 +193,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "inside & compare(less, keys[first], keys[np.minimum(second, len(keys) - 1)])",
         ),
     },
+    "api/test_unique.py": {
+        "decisions: a number for two groups": ("number = groups - 1\n", "number = groups\n"),
+    },
     "unique setxor1d intersect1d setdiff1d": {
         "numbers: a group of several chunks": ("edge.groups - continued", "edge.groups"),
         "numbers: totals of a group": ("totals[-1] += edge.head", "pass"),
-        "decisions: a number for two groups": ("number = groups - 1\n", "number = groups\n"),
         "unique: a group of an earlier chunk": ("slice(int(numbered.offset.continued), None)", "slice(None)"),
         "unique: the first of equal ones": (
             "seen[offsets[::-1]] = np.arange(len(offsets) - 1, -1, -1)",
@@ -234,9 +239,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: first positions": ('columns["firsts"] + self.starts[first]', 'columns["firsts"]'),
         "gang of distinct keys: groups of earlier members": ("headers[:rank].sum", "headers[: rank + 1].sum"),
         "gang of distinct keys: pieces in order": ("for first in sorted(pieces) if", "for first in pieces if"),
-        "gang of distinct keys: pieces of one shard": ("if alone else filled", "if False else filled"),
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
+    },
+    "graph/test_gang_distinct.py::test_an_attempt_leaves_the_keys_for_another_one": {
+        "gang of distinct keys: pieces of one shard": ("if alone else filled", "if False else filled"),
     },
     "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
         "gang of a statistic: a member that changed": ('raise changed_source(f"member', 'print(f"member'),
@@ -353,9 +360,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "api/test_functions.py::test_one_dimension[topk] api/test_topk.py": {
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
-    },
-    "api/test_functions.py::test_one_dimension[partition] api/test_partition.py": {
-        "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
     },
     "grouped": {
         "groups: neighbours behind": ("np.arange(-reach, reach + 1)", "np.arange(reach + 1)"),

@@ -145,7 +145,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
         return np.take_along_axis(block, argsort_rows(block, order, axis), axis)
     fits = order.dtype.itemsize > 2 or rows.shape[-1] <= numpy_radix.WIDENED_ROW
     plain = order.dtype.kind in "iuf" and not order.descending and not order.has_ties
-    if fits and plain and not count_nans(rows):  # NumPy's sort keeps no bits of NaN
+    if fits and plain and not count_nans(rows):  # not all of NumPy's sorts keep the bits of NaN
         values = np.array(rows, order.dtype.newbyteorder("="), order="C", copy=None if overwrite else True)
         numpy_radix.sort(values)
         return np.moveaxis(values.astype(order.dtype, copy=False), -1, axis)

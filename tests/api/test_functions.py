@@ -31,7 +31,7 @@ from support import strategies as ours
 from support.oracle import assert_same_values
 from support.ranks import ranks_of_lanes
 from support.sorting import check_sizes, computed_in_chunks, groups, no_computation
-from support.statistics import given_to_numpy, without_extremes
+from support.statistics import given_to_numpy, where_sums_fit, without_extremes
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
@@ -598,7 +598,7 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
         with in_rounds(rounds), mock.patch.object(select, "MOST_COMPARED", most):
             return getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options)
 
-    wanted = np.asarray(getattr(np, name)(array, *arguments, **options))
+    wanted, array = where_sums_fit(lambda keys: np.asarray(getattr(np, name)(keys, *arguments, **options)), array)
     if "nan" in name:
         # NumPy gives all lanes the dtype of the first, which differs if that has only NaN to skip.
         wanted = wanted.astype(np.asarray(getattr(np, name)(np.ones_like(array), *arguments, **options)).dtype)
@@ -653,14 +653,12 @@ def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     # Of strings and objects there is no NaN, which is the result of a group that may be empty.
     lazy, has_nan = draw(st.booleans()), array.dtype.kind not in "UO"
     wanted = draw(grouped.groups_of(labels, absent=has_nan)) if has_nan or not lazy else None
-    result, empty = grouped.expected(
-        lambda lanes: getattr(np, name)(lanes, *arguments, axis=0, **options),
-        array,
-        axes,
-        labels,
-        wanted,
-        window or 1,
-    )
+    about = axes, labels, wanted, window or 1
+
+    def of_group(lanes: np.ndarray) -> Any:
+        return getattr(np, name)(lanes, *arguments, axis=0, **options)
+
+    (result, empty), array = where_sums_fit(lambda keys: grouped.expected(of_group, keys, *about), array)
     assume(has_nan or not empty)
     # With query planning, Dask computes no chunks of unknown sizes.
     assume(not (lazy and wanted is None and da.array_expr_enabled()))

@@ -40,6 +40,15 @@ def test_points_in_any_groups(data, count, part):
         oracle.assert_same_values(computed(found), np.interp(AROUND.reshape(3, 5), xp, fp, right=7))
 
 
+@pytest.mark.parametrize("sizes", [(0, 4, 0, 0, 8, 7), (5, 0, 7, 0, 7)])
+def test_groups_without_points(sizes):
+    # Some needles are behind the last point of a group, before the first one of the next group that has one.
+    with groups(len(POINTS)):
+        found = dask_gpusort.interp(AROUND, *(da.from_array(one, chunks=(sizes,)) for one in (POINTS, VALUES)))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(computed(found), np.interp(AROUND, POINTS, VALUES))
+
+
 @pytest.mark.parametrize("values", [[3], [1j]])
 @pytest.mark.parametrize("count", [None, 3])
 def test_one_point(count, values):

@@ -14,8 +14,9 @@ from support.sorting import check_sizes
 
 import dask_gpusort
 from dask_gpusort.chunk import distinct
-from dask_gpusort.graph.sets.distinct import sorted_distinct, stable_keys
+from dask_gpusort.graph.sets.distinct import numbers, sorted_distinct, stable_keys
 from dask_gpusort.graph.sets.local import spread
+from dask_gpusort.graph.sets.number import Numbering, edge_of, number_chunk, scan_edges
 
 compute = functools.partial(dask.compute, scheduler="synchronous")
 #: The optional results: indices, inverse and counts.
@@ -68,6 +69,22 @@ def test_nothing_but_distinct_keys_moves():
     request, _ = stable_keys(x)
     values = sorted_distinct(request, x, distinct.Columns(), True).columns["values"]
     assert values.compute().tolist() == [0] * 10 + [1] * 10 + [2] * 10
+
+
+def test_a_group_in_several_sorted_chunks_has_one_number():
+    chunks = [np.array(keys) for keys in ([1, 1, 2], [2, 2], [2, 3, 4], [], [4])]
+    outputs = numbers, lambda numbered: numbered.before, lambda numbered: numbered.counts[0]
+    numbering = Numbering((), ("values",), len(chunks), True, outputs, counted=True)
+    scan = scan_edges([edge_of([chunk], numbering) for chunk in chunks], True)
+    found = [[one.tolist() for one in number_chunk([chunk], scan, at, numbering)] for at, chunk in enumerate(chunks)]
+    assert [one for one, *_ in found] == [[0, 0, 1], [1, 1], [1, 2, 3], [], [3]]
+    assert [of_groups for _, *of_groups in found] == [
+        [[0, 2], [2, 4]],
+        [[2], [4]],
+        [[2, 6, 7], [4, 1, 2]],
+        [[], []],
+        [[7], [2]],
+    ]
 
 
 def test_what_is_spread_must_fit_the_distinct_keys():

@@ -194,11 +194,12 @@ def fails_once(original):
     return fetch
 
 
-def work_of(keys):
-    """The work of a member with one chunk, beside another one."""
-    order, numbering = Order(keys.dtype, stable=True), Numbering((), (), 2, True, ())
-    shapes, results = ((len(keys),), (0,)), (distinct.Result(OfGroups("values"), keys.dtype),)
-    return distinct.DistinctJob(order, Columns(), numbering, shapes, (((0,),), ((1,),)), results)([keys], 0)
+def work_of(keys, of="groups", members=2):
+    """The work of a member with one chunk, beside another one or alone."""
+    order, numbering = Order(keys.dtype, stable=True), Numbering((), (), members, True, ())
+    shapes, results = ((len(keys),), (0,)), (distinct.Result(OfGroups("values"), keys.dtype, of),)
+    parts = (((0,),), ((1,),))[:members]
+    return distinct.DistinctJob(order, Columns(), numbering, shapes[:members], parts, results)([keys], 0)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "U4", ours.LONG_STRINGS[0]])
@@ -210,6 +211,19 @@ def test_a_member_that_is_computed_again_has_changed_if_its_keys_have(dtype):
     start = member.Start([work.summaries] * 2, [1])
     with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
         next(work.exchanges(start))
+
+
+def test_an_attempt_leaves_the_keys_for_another_one():
+    keys = ours.make("i8", 100, "small")
+    work = work_of(keys, "all", members=1)
+    for _ in range(2):
+        exchanges, received = work.exchanges(member.Start([work.summaries], [])), None
+        for _ in range(3):
+            received = exchanges.send(received).sent
+    with pytest.raises(StopIteration):
+        exchanges.send(received)
+    work.finish()
+    oracle.assert_same_bits(work.arrays[0], np.unique(keys))
 
 
 @given(st.lists(st.integers(0, 200), max_size=60, unique=True), st.none() | st.integers(0, 200), st.booleans())

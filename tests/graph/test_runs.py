@@ -36,6 +36,7 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import collection
 from dask_gpusort.graph.sort.count import Chosen
 from dask_gpusort.plan import counting, search
+from dask_gpusort.table import Bounds
 
 distributed = pytest.importorskip("distributed")
 gangs = pytest.importorskip("support.gangs")
@@ -561,6 +562,17 @@ def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
     order = oracle.argsort(array, descending=options["descending"])
     for one, other in zip(found, (array[order], order), strict=True):
         oracle.assert_same_bits(one, other)
+
+
+def test_groups_are_cut_where_the_bounds_say():
+    # Each of two chunks has keys that may belong to either of two groups.
+    first, last = np.array([[[0, 3, 7, 10], [0, 2, 6, 9]], [[0, 5, 8, 10], [0, 4, 6, 9]]])
+    bounds = Bounds(first, last, ranks=np.array([0, 6, 14, 19]), starts=np.array([0, 10, 19]))
+    listed = tasks.ListedRuns((), tasks.cuts_as_run(first, last), bounds.ranks, bounds.starts)
+    for group, kept in enumerate([slice(0, 6), slice(1, 9), slice(1, 6)]):
+        begins, ends, own = listed.cut(group)
+        assert (begins.tolist(), ends.tolist()) == (first[:, group].tolist(), last[:, group + 1].tolist())
+        assert own == kept == bounds.kept(group)
 
 
 @pytest.mark.parametrize(("where", "kind", "dtype"), grid(KEPT, ["bits", "few", "constant"], ["i8", "f4", "S5"]))

@@ -10,7 +10,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
@@ -44,16 +44,20 @@ def sorted_blocks(array, sizes, order):
 # Bounds.
 
 
-@given(st.data(), ours.arrays(sizes=st.integers(1, 150)), st.integers(1, 40), st.booleans(), st.integers(0, 16))
-def test_cuts_are_within_their_bounds(data, array, samples, descending, radix_bits):
-    (sizes,) = data.draw(ours.chunkings(array.shape))
+IN_CHUNKS = ours.arrays(sizes=st.integers(1, 150)).flatmap(lambda x: st.tuples(st.just(x), ours.chunk_sizes(len(x))))
+
+
+@example((ours.make("i8", 60), (20, 20, 20)), 4, False, 0)
+@given(IN_CHUNKS, st.integers(1, 40), st.booleans(), st.integers(0, 16))
+def test_cuts_are_within_their_bounds(in_chunks, samples, descending, radix_bits):
+    array, sizes = in_chunks
     order = Order(array.dtype, descending, True)
     bits = radix_bits if order.coded else 0
     summaries = [
         numpy_ops.summarize_run(run, order, samples=samples, radix_bits=bits)
         for run in sorted_blocks(array, sizes, order)
     ]
-    ranks = np.array(sorted(data.draw(st.lists(st.integers(0, len(array)), max_size=6))), np.int64)
+    ranks = np.arange(len(array) + 1)
     bounds = bounds_at_ranks(summaries, ranks, numpy_ops.key_order(order), bits)
     chunk_of = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
     for boundary, rank in enumerate([0, *ranks, len(array)]):
@@ -94,6 +98,20 @@ def test_few_keys_are_unresolved_between_two_frequent_keys():
     for rank in (29_985, 29_990, 29_995):
         bounds = bounds_at_ranks(summaries, np.array([rank]), numpy_ops.key_order(order))
         assert (bounds.last - bounds.first).sum() <= 5 * 3 * 500
+
+
+def test_groups_trim_what_they_receive_at_both_ends():
+    array, sizes, order = ours.make("i8", 300), (100, 100, 100), Order(np.dtype("i8"), stable=True)
+    runs, wanted = sorted_blocks(array, sizes, order), np.argsort(array, kind="stable")
+    summaries = [numpy_ops.summarize_run(run, order, samples=5) for run in runs]
+    bounds = bounds_at_ranks(summaries, np.array([90, 200]), numpy_ops.key_order(order))
+    for group, (start, stop) in enumerate([(0, 90), (90, 200), (200, 300)]):
+        kept, received = bounds.kept(group), bounds.lengths(group).sum()
+        assert (kept.start > 0, kept.stop < received) == (group > 0, group < 2)
+        pieces = [(int(bounds.starts[run]), runs[run][bounds.piece(run, group)]) for run in range(3)]
+        keys, positions = Finish(order, True, True)(pieces, kept)
+        oracle.assert_same_bits(positions, wanted[start:stop])
+        oracle.assert_same_bits(keys, array[wanted[start:stop]])
 
 
 def test_fingerprint_depends_on_the_content_alone():

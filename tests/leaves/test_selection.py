@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import strategies as ours
 
@@ -143,6 +143,17 @@ def test_a_search_finds_the_keys_at_its_ranks(dtype, distribution, sizes, keys_p
     np.testing.assert_array_equal(found, ordered[search.ranks])
 
 
+def test_all_ranks_of_a_bracket_with_ties_of_its_ends():
+    ordered = np.repeat(np.arange(9), 3)
+    ranks = np.flatnonzero((ordered >= 2) & (ordered <= 6))
+    search = selection.begin(len(ordered), 0, ranks, ordered.dtype)
+    search = selection.enclose(search, np.full(len(ranks), 2), np.full(len(ranks), 6))
+    ends, inside = numpy_select.extract(ordered[::-1], search.low, search.high)
+    search = selection.resolve(search, ends)
+    assert search.left.tolist() == list(range(len(inside)))
+    np.testing.assert_array_equal(selection.finish(search, numpy_select.keys_at([inside], search.left)), ordered[ranks])
+
+
 def test_brackets_hold_few_keys_of_any_distribution():
     """The bound of the plan: brackets of q ranks hold about 2 q e n / sqrt(s) of n keys."""
     n, ranks = 200_000, np.array([100, 50_000, 199_000])
@@ -179,6 +190,7 @@ def test_a_bracket_that_misses_its_rank_is_found_out(moved):
         selection.resolve(search, ends)
 
 
+@example(np.array([np.nan, 1, np.nan, 2]), 3)
 @given(ours.arrays(DTYPES), st.integers(0, 40))
 def test_buckets_are_twice_the_cut_keys_before_a_key_and_those_equal_to_it(keys, count):
     cuts = np.sort(np.resize(keys, count if len(keys) else 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -37,6 +38,18 @@ def without_extremes(array: np.ndarray) -> np.ndarray:
     """The same keys in the middle of their range: `numpy.nanmedian` adds keys to themselves, which can overflow."""
     if array.dtype.kind == "f":
         array = np.clip(array, -30_000, 30_000)
-    elif array.dtype.kind == "m":
+    elif array.dtype.kind in "mM":
         array = np.where(np.isnat(array), array, np.clip(array.astype("i8"), -(1 << 40), 1 << 40).astype(array.dtype))
     return array
+
+
+def where_sums_fit(function: Callable[[np.ndarray], Any], array: np.ndarray) -> tuple[Any, np.ndarray]:
+    """What a function of NumPy finds of keys, and these keys: without extremes if it refuses them.
+
+    Since 2.5, NumPy refuses sums and differences of times that overflow; before, they wrapped.
+    """
+    try:
+        return function(array), array
+    except OverflowError:
+        array = without_extremes(array)
+        return function(array), array
