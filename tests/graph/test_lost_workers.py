@@ -132,6 +132,7 @@ STAGES = {
     (take_along_axis, "runs"): "take-rows take-requests take-asked take-reply take-replied take-fill output",
     (put_along_axis, "tasks"): "put-requests put-shard put-merge output",
     (put_along_axis, "runs"): "put-requests put-asked put-merge output",
+    (sort, "runs counted"): "sort-count sort-scan sort-keep sort-list",
     (sortby, "runs"): "sort-local sort-list sort-merge output",
     (sortby, "tasks"): "sort-scatter sort-merge output",
 }
@@ -172,6 +173,7 @@ SINGLE = {
     "group-edges",
     "group-heads",
     "sort-list",
+    "sort-keep",
     "sort-gang",
     "sort-joined",
     "take-asked",
@@ -264,9 +266,12 @@ def check(client, case, setting, act):
         return act(scheduler, address)
 
     held = {"gpusort.held_share": 0} if exchange == "not held" else {}
-    exchange = exchange.split()[0].replace("not", "auto")
+    exchange, how = exchange.split()[0].replace("not", "auto"), exchange
     config = {"scheduler": "distributed", "gpusort.exchange": exchange, "optimization.fuse.active": False, **held}
-    with dask.config.set(config), groups(GROUPS << (function in SORTS), (3, 1 << 16)):
+    with dask.config.set(config), groups(GROUPS << (function in SORTS)):
+        if how.endswith("counted"):
+            setting("dask_gpusort.plan.counting.TASK_SAMPLES", 1)
+            setting("dask_gpusort.plan.counting.MOST_TASK_SAMPLES", 1)
         # Test elements are sorted, as many of them are.
         setting("dask_gpusort.plan.search.is_small", lambda *_: False)
         # The exchange by tasks uses separate scans, as for many runs, and cuts first where the case needs it.
@@ -359,8 +364,8 @@ def test_a_source_that_changes_when_a_worker_is_lost(client, function, exchange,
     config = {"scheduler": "distributed", "gpusort.exchange": exchange, "optimization.fuse.active": False}
     with dask.config.set(config), groups(4), runs.call_at(client, stage, (1,), lose):
         error = gangs.error_of(client.compute(function(x), retries=1))
-    # By tasks, all shards may have been cut before, or others may have the sorted chunks: then none is made again.
-    if exchange != "tasks" or max(MADE.values()) > 1:
+    # All shards may have been cut before, or others may have the sorted chunks: then none is made again.
+    if exchange not in ("tasks", "gather") or max(MADE.values()) > 1:
         assert isinstance(error, (RuntimeError, ValueError))
         assert re.search("(?i)persist", str(error)), error
     if exchange == "runs":
