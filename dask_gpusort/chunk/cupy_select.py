@@ -26,6 +26,8 @@ _SELECTED_QUANTILES = 32
 #: Keys for which `extract` has memory at first: brackets by samples have fewer inside, and there is a second attempt.
 _FIRST_SHARE = 16
 _FEWEST = 1 << 16
+#: Most keys that CuPy sorts in less time than our launches take.
+_FEW_KEYS = 1 << 22
 
 
 def reduce_lanes(block: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
@@ -76,13 +78,9 @@ def _by_sort(rows: Any, statistic: Statistic) -> Any:
     return reduce_sorted(rows, statistic, nans, length)
 
 
-def count_nans(keys: Any) -> int:
-    """Count the keys that are NaN or NaT."""
-    return _count_nans([keys])
-
-
-def _count_nans(parts: Sequence[Any]) -> int:
-    if parts[0].dtype.kind not in "fcmM":
+def count_nans(*parts: Any) -> int:
+    """Count the keys of some parts that are NaN or NaT."""
+    if not has_nan(parts[0].dtype):
         return 0
     nothing = np.empty((1, 0), key_codes.code_dtype(parts[0].dtype))
     return int(kernels.extract(_rows(parts), nothing, nothing, 0).nans[0])
@@ -94,15 +92,16 @@ def _rows(parts: Sequence[Any]) -> list[Any]:
 
 
 def keys_at(parts: Sequence[Any], ranks: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Keys at some ranks of a few keys, on the host; NaN are last."""
+    """Keys at some ranks, on the host; NaN are last."""
     if not len(ranks):
         return np.empty(0, parts[0].dtype)
     # CuPy sorts few codes in a third of the time in which a host makes our launches: five quantiles of 2^27 float64
     # took 5.3 ms in place of 6.6 (H200).
-    order, (keys, _) = Order(parts[0].dtype), concatenate_chunks(parts)
-    ordered = cupy.sort(encode(keys, order)) if order.coded else sort_chunks([keys], order)
+    order = Order(parts[0].dtype)
+    by_codes = order.coded and sum(map(len, parts)) <= _FEW_KEYS
+    ordered = cupy.sort(encode(concatenate_chunks(parts)[0], order)) if by_codes else sort_chunks(parts, order)
     found: npt.NDArray[Any] = cupy.asnumpy(ordered[cupy.asarray(ranks)])
-    return numpy_keys.decode(found, order) if order.coded else found
+    return numpy_keys.decode(found, order) if by_codes else found
 
 
 def from_host(array: npt.NDArray[Any]) -> Any:

@@ -151,8 +151,11 @@ def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -
     if not order.coded:
         return cupy.take_along_axis(block, argsort_rows(block, order, axis), axis)
     rows, shape = _rows(block, axis)
+    if len(rows) == 1:  # for which there are LSD passes too
+        rows = rows[0]
     out = rows if overwrite or rows.data.ptr != block.data.ptr else None
-    ordered = kernels.sort_rows(rows, descending=order.descending, stable=order.stable, out=out)
+    sort = kernels.sort_keys if rows.ndim == 1 else kernels.sort_rows
+    ordered = sort(rows, descending=order.descending, stable=order.stable, out=out)
     return cupy.moveaxis(ordered.reshape(shape), -1, axis)
 
 

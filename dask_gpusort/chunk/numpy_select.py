@@ -102,15 +102,14 @@ def _partition(rows: np.ndarray, wanted: np.ndarray) -> None:
         _partition(right, above)
 
 
-def count_nans(keys: np.ndarray) -> int:
-    """Count the keys that are NaN or NaT."""
-    if keys.dtype.kind not in "fcmM" or not keys.size:
-        return 0
-    # The least of some keys is NaN if any is: one read, and no array of bools.
-    least = keys.min()
-    if least == least:
-        return 0
-    return int(np.count_nonzero(keys != keys))
+def count_nans(*parts: np.ndarray) -> int:
+    """Count the keys of some parts that are NaN or NaT."""
+    count = 0
+    for keys in parts:
+        # The least of some keys is NaN if any is: one read, and no array of bools.
+        if has_nan(keys.dtype) and keys.size and (least := keys.min()) != least:
+            count += int(np.count_nonzero(keys != keys))
+    return count
 
 
 def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
@@ -180,7 +179,7 @@ def buckets(keys: np.ndarray, cuts: np.ndarray) -> NDArray[np.uint8]:
 
 
 def keys_at(parts: Sequence[np.ndarray], ranks: NDArray[np.int64]) -> np.ndarray:
-    """Keys at some ranks of a few keys, on the host; NaN are last."""
+    """Keys at some ranks, on the host; NaN are last."""
     keys = np.concatenate(parts)
     if len(ranks):
         keys.sort()

@@ -109,12 +109,13 @@ def make_search_plan(
     limit = JOINED_SHARE * own * (1 if workers.memory else workers.threads)
     total, everything = sum(keys), (tuple(range(len(keys))),)
     reason: SearchReason
+    near = _near(needles, workers, own) if one_memory and (workers.devices or whole is None) else ()
     if whole is not None:
-        return SearchPlan(everything, (), whole, searched, workers, limit, sorts)
+        return SearchPlan(everything, near, whole, searched, workers, limit, sorts)
     if groups is None and not total > limit:
-        near = _near(needles, workers, own) if one_memory else ()
         reason = "unknown" if math.isnan(total) else "fits"
-        return SearchPlan(everything, near, reason, searched, workers, limit, sorts)
+        # One device sorts the keys where it joins them.
+        return SearchPlan(everything, near, reason, searched, workers, limit, sorts and not workers.devices)
     most = (KEPT_SHARE if kept else GROUP_SHARE) * own
     share = most if groups is None else total / groups
     found = tuple(chunk_ranges(range(len(keys)), keys, share))

@@ -48,7 +48,9 @@ MOST_ROUNDS = 4
 #: Most quantiles for which each key is compared with the brackets; for more, each chunk is sorted in both passes, which
 #: takes the same time for any number. Of 2^24 float64 in 16 chunks, on two busy threads of an EPYC (AVX2), 8 / 12 / 16
 #: / 24 / 32 quantiles take 0.20 / 0.30 / 0.37 / 0.48 / 0.61 times the time of a sort if keys are compared, and 0.43 to
-#: 0.48 if chunks are sorted; of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76.
+#: 0.48 if chunks are sorted; of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76. A GPU searches for each key
+#: among the brackets, and sorts only lanes that are joined: of 2^27 float64 in 16 chunks, 17 / 32 / 101 / 1,001
+#: quantiles take 8.0 / 11.7 / 15.6 / 25.8 ms by a search, and 8 by a sort (H200).
 MOST_COMPARED = 16
 #: Assumed keys of a chunk of unknown size.
 GUESSED_KEYS = 1 << 20
@@ -140,10 +142,10 @@ def joined_bytes(lanes: Lanes, searches: bool) -> float:
     return lanes.bytes * (1.5 if searches else 1 + 2 / lanes.blocks)
 
 
-def sorts_lanes(quantiles: int, workers: Workers) -> bool:
+def sorts_lanes(lanes: Lanes, quantiles: int, workers: Workers, joins: bool) -> bool:
     """Whether a sort of the keys takes less time than to compare each with the brackets of so many quantiles."""
-    # On a GPU each key is searched for among the brackets.
-    return quantiles > MOST_COMPARED and not workers.devices
+    fits = joins and joined_bytes(lanes, searches=False) <= (workers.memory or math.inf)
+    return quantiles > MOST_COMPARED and (fits or not workers.devices)
 
 
 def fits_join(lanes: Lanes, workers: Workers, held: bool) -> bool:
@@ -191,11 +193,12 @@ def make_select_plan(
     # follows from the probability of a miss. The number of samples makes the keys that are fetched about as many as the
     # samples.
     searches = choose_strategy(lanes) == "samples"
-    sorts = (searches or strategy == "samples") and sorts_lanes(quantiles, workers)
+    joins = strategy == "join" or (strategy is None and fits_join(lanes, workers, held))
+    sorts = (searches or strategy == "samples") and sorts_lanes(lanes, quantiles, workers, joins)
+    if joins:
+        return SelectPlan("join", lanes, threads=workers.threads, searches=searches, sorts=sorts)
     whole = sorts and (lanes.chunks == 1 or fits_rows(lanes, workers))
     chosen = strategy or choose_strategy(replace(lanes, searchable=lanes.searchable and not whole))
-    if strategy == "join" or (strategy is None and fits_join(lanes, workers, held)):
-        return SelectPlan("join", lanes, threads=workers.threads, searches=searches, sorts=sorts)
     if chosen != "samples":
         return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most_lanes_bytes(lanes, workers))
     keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
@@ -226,14 +229,15 @@ def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, as
 def describe_selection(plan: SelectPlan) -> Projection:
     """What the plan decides and takes."""
     lanes, rounds = plan.lanes, len(plan.keys_per_stratum)
+    searched = "a sort of each" if plan.sorts else "random samples give brackets"
+    joined = searched if plan.searches else "a row kernel on them"
     strategies = {
         "blocks": "blocks: lanes are whole in their chunks, a row kernel on each",
         "rechunk": "rechunk: so that lanes are whole, then a row kernel on each chunk",
         "samples": "samples: random samples give brackets, only the keys inside them move",
         "gang": f"gang: {len(plan.sources):,} members draw samples and find brackets, in one task each, only the keys "
         "inside them move",
-        "join": "join: one task has all chunks of a lane, "
-        + ("random samples give brackets" if plan.searches and not plan.sorts else "a row kernel on them"),
+        "join": f"join: one task has all chunks of a lane, {joined}",
     }
     rows = {
         "lanes": lanes.text,

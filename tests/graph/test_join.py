@@ -74,6 +74,16 @@ def test_merge_sorted_checks_and_merges_in_one_task():
         computed(dask_gpusort.merge_sorted(da.arange(9, chunks=2), da.from_array(np.array([1, 2, 2, 1]), chunks=2)))
 
 
+def test_one_task_tells_whether_all_chunks_are_sorted():
+    array = np.arange(60.0).reshape(6, 10)
+    array[5, 9] = 0  # behind borders of both axes
+    for rows, wanted in ((array[:5], True), (array, False)):
+        for axis in (0, 1):
+            found = dask_gpusort.is_sorted(da.from_array(rows, chunks=((4, len(rows) - 4), (9, 1))), axis)
+            assert len(dict(found.__dask_graph__())) == 1
+            assert computed(found) == wanted
+
+
 def test_the_inputs_of_the_task_are_all_chunks():
     x = da.ones((4, 6), chunks=2)
     found = dask_gpusort.sort(x, 0)

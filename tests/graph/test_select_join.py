@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import dask
 import dask.array as da
 import numpy as np
@@ -13,6 +15,7 @@ from support.statistics import given_to_numpy
 import dask_gpusort
 from dask_gpusort.chunk import numpy_select
 from dask_gpusort.plan.select import (
+    MOST_COMPARED,
     Lanes,
     describe_selection,
     fits_join,
@@ -22,6 +25,8 @@ from dask_gpusort.plan.terms import Workers
 from dask_gpusort.table import selection
 
 Q = [0, 0.05, 0.25, 0.5, 0.999, 1]
+#: So many that lanes are sorted, on a GPU too.
+MANY = np.linspace(0, 1, 40).tolist()
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def test_quantiles_of_long_lanes(dtype, distribution):
     x = da.from_array(array, chunks=7_001)
     assert is_searched(array, 0.5)
     with np.errstate(all="ignore"):
-        for q in map(given_to_numpy, (0.3, Q)):
+        for q in map(given_to_numpy, (0.3, Q, MANY)):
             np.testing.assert_array_equal(
                 computed(dask_gpusort.nanquantile(x, q, strategy="join")), np.nanquantile(array, q)
             )
@@ -119,8 +124,16 @@ def test_what_is_joined():
     assert make_select_plan(lanes, 5, gpu, True).strategy == "join"
     assert make_select_plan(lanes, 5, gpu, True, "samples").strategy == "samples"
     assert make_select_plan(lanes, 5, gpu, True).projected_bytes == 12 << 30
-    # On a GPU, many quantiles take no sort; on a host they do.
-    assert not make_select_plan(lanes, 1000, gpu, True).sorts
-    many = make_select_plan(lanes, 1000, Workers(1), True, "join")
-    assert (many.sorts, many.projected_bytes) == (True, 24 << 30)
-    assert "each joined lane is sorted" in describe_selection(many).text
+
+
+def test_what_is_sorted():
+    """Joined lanes of which many quantiles are wanted, on a GPU if its memory suffices for that."""
+    lanes = Lanes(1, 1 << 30, 1, 16, 1, 8, 1 << 27, True)
+    gpu = Workers(1, 24 << 30, devices=True)
+    for workers, strategy in ((Workers(1), "join"), (gpu, None)):
+        counts = (MOST_COMPARED, MOST_COMPARED + 1)
+        few, many = (make_select_plan(lanes, count, workers, True, strategy) for count in counts)
+        assert (few.sorts, many.sorts, many.projected_bytes) == (False, True, 24 << 30)
+        assert "each joined lane is sorted" in describe_selection(many).text
+    assert not make_select_plan(lanes, 1000, gpu, True, "samples").sorts
+    assert not make_select_plan(lanes, 1000, replace(gpu, memory=23 << 30), True).sorts

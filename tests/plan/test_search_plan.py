@@ -71,6 +71,16 @@ def test_all_needles_that_a_device_holds_are_looked_up_together():
         assert [len(bundle) for bundle in plan.bundles] == sizes
 
 
+def test_one_device_sorts_where_it_joins():
+    for workers, sorts in ((Workers(1, GIB, devices=True), False), (Workers(1), True)):
+        options = {"one_memory": True, "sorts": True}
+        assert planned([8] * 4, [8] * 4, workers, None, None, **options).sorts == sorts
+        assert planned([8] * 4, [8] * 4, workers, None, 2, **options).sorts
+        # Keys of any number are few, or have a sorter: needles are looked up together all the same.
+        few = planned([8] * 4, [1 << 20] * 64, workers, None, None, one_memory=True, whole="few")
+        assert bool(few.bundles) != sorts
+
+
 def test_asked_groups_and_unknown_sizes():
     assert len(planned([10] * 12, [1] * 3, Workers(2, GIB), None, 4).groups) == 4
     assert planned([math.nan] * 3, [math.nan], Workers(2, GIB), None, None).joined

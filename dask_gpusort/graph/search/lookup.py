@@ -150,12 +150,12 @@ def join_keys(
             raise wrong_size(f"{what} has {chunk.size} keys", size)
     ops = ops_for(chunks[0])
     parts = [chunk.reshape(-1) for chunk in chunks]
+    keys = ops.concatenate(parts)
     if question.want in ("in", "not in"):
-        parts = [_that_can_be_equal(part, question.order.dtype) for part in parts]
-    whole = ops.concatenate(parts)
+        keys = _that_can_be_equal(keys, question.order.dtype)
     if _is_compared_by_numpy(question):
-        return whole, None
-    keys = question.searched(whole)
+        return keys, None
+    keys = question.searched(keys)
     if question.interpolation is not None:
         for number, (part, chunk) in enumerate(zip(parts, others, strict=True), first):
             checked_chunk(chunk, question.interpolation.dtype, f"chunk {number} of fp", ndim=1)
@@ -164,7 +164,7 @@ def join_keys(
     if others:
         keys = keys[_checked_sorter(ops.concatenate(others), len(keys))]
     if not question.presorted:
-        keys = ops.local_sort(keys, (), question.transit, positions=False).keys
+        keys = ops.sort_rows(keys, question.transit, 0, overwrite=True)
     found = make_value_set(keys, question.most_values) if question.most_values else None
     return (complete(keys), None) if found is None else (complete(found[0]), found[1])
 
@@ -177,15 +177,15 @@ def check_keys(chunk: Any, number: int, question: Question) -> str:
     return what
 
 
-def _that_can_be_equal(part: Any, dtype: np.dtype[Any]) -> Any:
+def _that_can_be_equal(test: Any, dtype: np.dtype[Any]) -> Any:
     """Test elements that an element of a dtype may be equal to: no NaN, and no integers out of its range."""
-    if part.dtype.kind not in "biuSUO":
-        part = part[part == part]
-    if dtype.kind == "u" and part.dtype.kind == "i":
-        return part[part >= 0]
-    if dtype.kind == "i" and part.dtype.kind == "u":
-        return part[part <= np.uint64(np.iinfo(dtype).max)]
-    return part
+    if test.dtype.kind not in "biuSUO":
+        test = test[test == test]
+    if dtype.kind == "u" and test.dtype.kind == "i":
+        return test[test >= 0]
+    if dtype.kind == "i" and test.dtype.kind == "u":
+        return test[test <= np.uint64(np.iinfo(dtype).max)]
+    return test
 
 
 def _checked_sorter(sorter: Any, size: int) -> Any:

@@ -165,7 +165,7 @@ def _plan(
         runtime.workers,
         runtime.memory,
         setting("groups"),
-        one_memory=near and runtime.one_process,
+        one_memory=(near or runtime.workers.devices) and runtime.one_process,
         whole="gang" if sources else whole,
         sorts=sorts and not sources,
         kept=runtime.kind == "distributed" and keeps_runs(runtime),

@@ -385,7 +385,8 @@ class JoinedLanes:
     axes: tuple[int, ...]  # the reduced dimensions
     dtype: np.dtype[Any]  # of the source
     keepdims: bool  # whether the reduced dimensions are kept, with size 1
-    searches: bool  # whether lanes are searched one by one, by samples
+    searches: bool  # whether lanes are searched one by one
+    sorts: bool  # which are sorted then, in place of a search by samples
 
     def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any]:
         """Task: find the statistic of each lane of some chunks, with the dimensions of `q`, then those that are kept.
@@ -403,27 +404,28 @@ class JoinedLanes:
             whole = assemble(chunks, starts, fastest)
             return (complete(ops.reduce_lanes(whole, self.statistic, self.axes, self.keepdims)),)
         lanes = zip(*(lanes_of(chunk, self.axes) for chunk in chunks), strict=True)
-        found = result_of([search(parts, self.statistic) for parts in lanes], self.statistic)
+        found = result_of([search(parts, self.statistic, self.sorts) for parts in lanes], self.statistic)
         found = found.astype(self.statistic.dtype_of(self.dtype), copy=False)  # from the native byte order
         return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
 
 
-def search(parts: Sequence[Any], statistic: Statistic) -> selection.Search:
+def search(parts: Sequence[Any], statistic: Statistic, sorts: bool = False) -> selection.Search:
     """Find the keys at the ranks that a statistic wants of one lane, from parts in any order, shape (n,) each."""
     # All ranks are found, or none is left if NaN make them needless.
     ops, size = ops_for(parts[0]), sum(map(len, parts))
-    skipped = sum(map(ops.count_nans, parts)) if statistic.skip_nan else 0
+    skipped = ops.count_nans(*parts) if statistic.skip_nan else 0
     # Of no keys, no rank is wanted.
     ranks = np.unique(statistic.ranks(np.array(size - skipped)))[: size - skipped]
     wanted = selection.begin(size - skipped, skipped, ranks, parts[0].dtype)
-    stratum = selection.stratum_of(size, math.prod(statistic.shape))
+    stratum = 1 if sorts else selection.stratum_of(size, math.prod(statistic.shape))
     while stratum > 1:
         found = _search_brackets(parts, wanted, statistic.skip_nan, stratum)
         if found is not None:
             return found
         stratum //= 8  # a bracket missed its rank
-    keys = ops.keys_at(parts, ranks)
-    missing = 0 if statistic.skip_nan else sum(map(ops.count_nans, parts))
+    last = np.array([size - 1][:size], np.int64)  # which is NaN if any key is
+    keys, end = np.split(ops.keys_at(parts, np.append(ranks, last)), [len(ranks)])
+    missing = not statistic.skip_nan and bool((end != end).any())
     return replace(wanted, found=keys, nans=skipped + missing)
 
 

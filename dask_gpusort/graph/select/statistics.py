@@ -107,7 +107,7 @@ def join_lanes(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims
     """An order statistic of the lanes of an array, each in one task."""
     kept = tuple(dim for dim in range(array.ndim) if dim not in axes)
     join = InOneTask(
-        JoinedLanes(statistic, axes, array.dtype, keepdims, plan.searches and not plan.sorts),
+        JoinedLanes(statistic, axes, array.dtype, keepdims, plan.searches, plan.sorts),
         "select-join",
         (array.name,),
         array.chunks,

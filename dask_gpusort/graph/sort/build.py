@@ -145,5 +145,4 @@ def build_is_sorted(options: Options, array: Any, axis: int | None) -> Any:
     """Whether an array is sorted along an axis, a dask array of shape ()."""
     array, axis = flatten(array, axis)
     keys = options.keys(array, "positions")
-    options.check(keys)
-    return is_ordered(keys, axis)
+    return is_ordered(options.request("keys", keys), keys, axis)

@@ -7,7 +7,7 @@ The strategy depends on the chunks of a row::
     "rechunk"    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back   Dask's rechunk
     "global"     in several, too long for one    one global sort a row                                our exchange
 
-An array is sorted if each chunk is, and no border between chunks descends::
+An array is sorted if each chunk is, and no border between chunks descends; a join has no borders::
 
     chunk 0   chunk 1   chunk 2        order-edges, one task a chunk: sorted? first and last key of each row
       |  last < first?  |
@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +31,9 @@ from ...cost import describe, describe_rows
 from ...order import Order
 from ...plan import Plan
 from ...plan.terms import Projection
+from ..collection import Output
 from ..explain import note
+from ..in_one_task import call_with_whole
 from ..input_checks import checked_chunk, checked_lanes
 from ..inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
 from .global_sort import global_sort, join, joins_rows, plan_for, rows_bytes
@@ -169,13 +172,22 @@ def _borders(lines: np.ndarray, order: Order) -> Iterator[Iterator[bool]]:
         yield (not ops_for(a.last).before(b.first, a.last, order).any() for a, b in pairwise(held))
 
 
-def is_ordered(keys: Keys, axis: int) -> Any:
+def whole_rises(whole: Any, order: Order, axis: int) -> tuple[np.ndarray]:
+    """Whether a whole array is sorted along an axis."""
+    return (np.array(ops_for(whole).edges(whole, order, axis)[0]),)
+
+
+def is_ordered(request: Request, keys: Keys, axis: int) -> Any:
     """Tell whether an array is sorted along an axis: a Dask array of bool, shape ()."""
-    array = keys.array
+    array, order = keys.array, keys.order
     dims = keys.template.ndim
+    # Beside what a sort takes there are the codes and whether each descends.
+    if joins_rows(request, keys, (), task_bytes=order.transit_dtype.itemsize + 1):
+        function, output = partial(whole_rises, order=order, axis=axis), Output(np.empty((), bool), ())
+        return call_with_whole(array, function, [output], (False,), "order", "order")[0]
     edges = array.map_blocks(
         edges_of,
-        keys.order,
+        order,
         axis,
         drop_axis=list(range(dims, array.ndim)),
         chunks=tuple((1,) * count for count in array.numblocks[:dims]),
@@ -184,5 +196,5 @@ def is_ordered(keys: Keys, axis: int) -> Any:
     )
     together = rechunk_checked(edges, (-1,) * dims)
     return together.map_blocks(
-        borders_rise, keys.order, axis, drop_axis=list(range(dims)), chunks=(), dtype=bool, meta=np.empty((), bool)
+        borders_rise, order, axis, drop_axis=list(range(dims)), chunks=(), dtype=bool, meta=np.empty((), bool)
     )

@@ -19,6 +19,9 @@ from support.marks import grid
 
 import dask_gpusort
 from dask_gpusort.graph.explain import plans_of
+from dask_gpusort.order import Order
+from dask_gpusort.plan import InputChunks
+from dask_gpusort.plan.memory import join_bytes
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -288,6 +291,17 @@ def test_peak_of_a_sort_is_that_of_the_plan(pool: Any, dtype: str, make: Any) ->
     explained = dask_gpusort.explain(x)
     assert explained.exchange == "join"
     assert abs(explained.peak - taken) <= 0.15 * taken
+
+
+@pytest.mark.parametrize("dtype", ["?", "f2", "u4", "i8", "f8", "c16"])
+def test_one_task_tells_whether_chunks_are_sorted_in_the_projected_memory(pool: Any, dtype: str) -> None:
+    x = apart(np.sort(sample(dtype, MEMORY_KEYS)), MEMORY_KEYS // 16)
+    found = dask_gpusort.is_sorted(x)
+    assert len(dict(found.__dask_graph__())) == 1
+    taken = peak_beyond(pool, found.persist)
+    assert bool(found.compute())
+    order = Order(x.dtype, stable=True)
+    assert taken <= 1.02 * join_bytes(order, InputChunks(x.chunks[0], task_bytes=x.dtype.itemsize + 1))
 
 
 @pytest.mark.parametrize("make", [on_device, apart])

@@ -17,6 +17,8 @@ cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 Q = [0, 0.01, 0.25, 0.5, 0.999, 1]
+#: So many that joined lanes are sorted.
+MANY = np.linspace(0, 1, 40).tolist()
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:overflow:RuntimeWarning")
@@ -41,8 +43,9 @@ def test_joined(dtype, distribution, chunks):
     x = on_device(host, chunks).persist(scheduler="threads")
     assert "join: one task" in dask_gpusort.explain_quantile(x, Q).detail
     with np.errstate(all="ignore"):
-        check(dask_gpusort.nanquantile(x, Q), np.nanquantile(host, Q))
-        check(dask_gpusort.quantile(x, Q), np.quantile(host, Q))
+        for q in (Q, MANY):
+            check(dask_gpusort.nanquantile(x, q), np.nanquantile(host, q))
+            check(dask_gpusort.quantile(x, q), np.quantile(host, q))
         check(dask_gpusort.median(x), np.asarray(np.median(host)))
 
 

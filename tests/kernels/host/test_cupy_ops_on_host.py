@@ -195,9 +195,11 @@ def test_rows(device, kind, axis):
         cupy_ops.first_indices(device.array(block), order, 3, axis), found.take(range(3), axis)
     )
     if not order.words:
-        ordered = cupy_ops.sort_rows(device.array(block), order, axis)
-        expected = numpy_ops.sort_rows(block, python_order(order), axis)
-        assert np.ascontiguousarray(ordered).tobytes() == np.ascontiguousarray(expected).tobytes()
+        for rows, along in ((block, axis), (keys, 0)):
+            expected = numpy_ops.sort_rows(rows, python_order(order), along)
+            for overwrite in (False, True):
+                ordered = cupy_ops.sort_rows(device.array(rows.copy()), order, along, overwrite=overwrite)
+                assert np.ascontiguousarray(ordered).tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
 @pytest.mark.parametrize("values", ["random", "ties", "few numbers"])
@@ -282,8 +284,10 @@ def test_keys_inside_brackets(device, monkeypatch, dtype, first):
     assert (counts.tolist(), inside.size) == ([[0] * 3] * 4, 0)
 
 
+@pytest.mark.parametrize("few", [0, 1 << 22])
 @pytest.mark.parametrize("dtype", CODED)
-def test_nan_counts_samples_and_few_keys(device, dtype):
+def test_nan_counts_samples_and_keys_at_ranks(device, monkeypatch, dtype, few):
+    monkeypatch.setattr("dask_gpusort.chunk.cupy_select._FEW_KEYS", few)
     for kind in ("random", "few"):
         keys = drawn_keys(dtype, 700, kind)
         nans = np.isnat(keys) if keys.dtype.kind in "mM" else np.isnan(keys)
