@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..order import Order
 from ..table import IntArray
+from ..table.splitters import after
 from . import numpy_radix
 from .numpy_keys import decode, encode
 
@@ -15,9 +17,20 @@ from .numpy_keys import decode, encode
 PROBED_KEYS = 400
 
 
+class Divided(NamedTuple):
+    """Hold the divided keys of a run, NaN last and as they came."""
+
+    keys: np.ndarray
+    ends: IntArray  # where the segments begin, and the end of the last; of floats, NaN are one more segment
+    numbers: int  # keys that are no NaN
+    negatives: int  # of these, floats with a set sign bit: the keys before +0.0
+
+
 def is_plain(order: Order) -> bool:
-    """Whether NumPy sorts the user's keys as their codes are sorted."""
-    return order.dtype.kind in "iu" and order.dtype.isnative and not order.descending
+    """Whether NumPy sorts the user's keys as their codes are sorted, but for zeros and NaN."""
+    # NumPy divides float32 in 1.6 times the time of their codes (an EPYC with AVX2), so these are encoded.
+    known = order.dtype.kind in "iu" or order.dtype == np.float64
+    return known and order.dtype.isnative and not order.descending
 
 
 def sample_keys(block: np.ndarray, order: Order, step: int, seed: int) -> np.ndarray:
@@ -28,10 +41,34 @@ def sample_keys(block: np.ndarray, order: Order, step: int, seed: int) -> np.nda
     return drawn if is_plain(order) else encode(drawn, order)
 
 
-def divide(block: np.ndarray, order: Order, splitters: np.ndarray) -> tuple[np.ndarray, IntArray]:
-    """Divide a copy of a chunk; gives it, and where its segments begin, with the end of the last."""
+def divide(block: np.ndarray, order: Order, splitters: np.ndarray) -> Divided:
+    """Divide a copy of a chunk."""
     keys = np.array(block, order="C") if is_plain(order) else encode(block, order)
-    return keys, divide_in_place(keys, splitters)
+    if keys.dtype.kind != "f":
+        return Divided(keys, divide_in_place(keys, len(keys), splitters), len(keys), 0)
+    numbers = len(keys)
+    if numbers and np.isnan(keys.min()):  # NumPy's sorts do not keep the bits of NaN
+        missing = np.isnan(keys)
+        numbers -= int(np.count_nonzero(missing))
+        keys = np.concatenate([keys[~missing], keys[missing]])
+    negatives = int(np.count_nonzero(keys[:numbers].view(f"i{keys.itemsize}") < 0))
+    return Divided(keys, divide_in_place(keys, numbers, splitters), numbers, negatives)
+
+
+def order_nans(runs: Sequence[Divided], order: Order) -> list[np.ndarray]:
+    """The keys of runs, the NaN of all in the order of their codes."""
+    nans = np.concatenate([run.keys[run.numbers :] for run in runs])
+    bits = nans.view(f"u{nans.itemsize}")
+    if not (bits[1:] != bits[:-1]).any():
+        return [run.keys for run in runs]
+    parts = np.split(_sorted_codes(nans, order), np.cumsum([len(run.keys) - run.numbers for run in runs])[:-1])
+    return [np.concatenate([run.keys[: run.numbers], part]) for run, part in zip(runs, parts, strict=True)]
+
+
+def _sorted_codes(keys: np.ndarray, order: Order) -> np.ndarray:
+    codes = encode(keys, order)
+    numpy_radix.sort(codes)
+    return decode(codes, order)
 
 
 def in_order(keys: np.ndarray) -> bool:
@@ -39,21 +76,20 @@ def in_order(keys: np.ndarray) -> bool:
     return all(bool((part[:-1] <= part[1:]).all()) for part in (keys[:PROBED_KEYS], keys))
 
 
-def divide_in_place(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
-    """Divide keys; gives where the segments begin, and the end of the last."""
+def divide_in_place(keys: np.ndarray, numbers: int, splitters: np.ndarray) -> IntArray:
+    """Divide keys, of which the first ones are no NaN; gives `Divided.ends`."""
     # Where a key has a segment of its own, keys are few, and sorted faster than they are divided.
-    few = bool((np.diff(splitters) == 1).any())
-    if not in_order(keys):
-        if not few:
-            return _placed(keys, splitters)
-        numpy_radix.sort(keys)
-    return np.concatenate([[0], np.searchsorted(keys, splitters), [len(keys)]]).astype(np.int64)
+    few, part = bool((after(splitters[:-1]) == splitters[1:]).any()), keys[:numbers]
+    ordered = in_order(part)
+    if few and not ordered:
+        numpy_radix.sort(part)
+    inner = np.searchsorted(part, splitters) if few or ordered else _placed(part, splitters)
+    return np.concatenate([[0], inner, [numbers] if keys.dtype.kind != "f" else [numbers, len(keys)]]).astype(np.int64)
 
 
 def _placed(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
-    """Divide keys by partitions, whose places are counted."""
-    ends = np.empty(len(splitters) + 2, np.int64)
-    ends[0], ends[-1] = 0, len(keys)
+    """Divide keys by partitions, whose places are counted: where the segments but the first begin."""
+    ends = np.array([0, *[-1] * len(splitters), len(keys)])
     waiting = [(0, len(splitters))]  # ranges of splitters whose neighbours have been placed
     while waiting:
         first, last = waiting.pop()
@@ -65,12 +101,16 @@ def _placed(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
                 part.partition(below)
             ends[middle + 1] = start + below
             waiting += [(first, middle), (middle + 1, last)]
-    return ends
+    return ends[1:-1]
 
 
-def sort_pieces(pieces: Sequence[np.ndarray], order: Order) -> np.ndarray:
-    """Sort divided keys of several chunks as one array, into the user's keys."""
+def sort_pieces(pieces: Sequence[np.ndarray], order: Order, negatives: int = 0) -> np.ndarray:
+    """Sort divided keys of several chunks as one array, into the user's keys; `negatives` of them are before +0.0."""
     keys = np.concatenate(pieces)
     if not in_order(keys):
         numpy_radix.sort(keys)
+    if keys.dtype.kind == "f":
+        first, last = np.searchsorted(keys, 0.0), np.searchsorted(keys, 0.0, "right")
+        middle = min(max(negatives, first), last)
+        keys[first:middle], keys[middle:last] = -0.0, 0.0
     return keys if is_plain(order) else decode(keys, order)

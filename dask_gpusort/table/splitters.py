@@ -31,18 +31,22 @@ DEVIATIONS = 4.0
 
 
 def choose_splitters(sample: Keys, shares: np.ndarray[Any, Any]) -> Keys:
-    """Choose ascending, distinct splitters from a sample of integers, somewhat before some shares of all keys."""
+    """Choose ascending, distinct splitters from a sample, somewhat before some shares of all keys; none is NaN."""
     keys, count = np.sort(sample), len(sample)
     if not count:
         return keys
     at = shares * count - DEVIATIONS * np.sqrt(count * shares * (1 - shares)) - 1
     found = keys[np.floor(at[at >= 0]).astype(np.int64)]
+    found = found[found == found]
     repeated = np.intersect1d(found, keys[1:][keys[1:] == keys[:-1]])
     return np.union1d(found, after(repeated))
 
 
 def after(keys: Keys) -> Keys:
-    """The key that follows each of some integers, without those that have none."""
+    """The key that follows each of some integers or floats, without those that have none."""
+    if keys.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return np.nextafter(keys[keys < np.inf], keys.dtype.type(np.inf))
     return keys[keys < np.iinfo(keys.dtype).max] + keys.dtype.type(1)
 
 

@@ -15,6 +15,7 @@ from support.oracle import assert_same_bits
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_split
+from dask_gpusort.chunk.numpy_keys import decode, encode
 from dask_gpusort.graph.explain import plans_of
 from dask_gpusort.graph.sort import sort_last
 from dask_gpusort.order import Order
@@ -48,8 +49,8 @@ def groups_of(array, count):
     sizes, far = [], []
     sort, find = sort_last.sort_pieces, sort_last.find_cuts
 
-    def sorting(pieces, order):
-        found = sort(pieces, order)
+    def sorting(pieces, *arguments):
+        found = sort(pieces, *arguments)
         sizes.append(len(found))
         return found
 
@@ -80,6 +81,35 @@ def test_groups_are_balanced(spread, descending):
     assert sum(sizes) == SIZE
     assert not far
     assert max(sizes) <= 1.25 * SIZE / 6
+
+
+#: The same of floats, with zeros of both signs and NaN of several bits.
+FLOATS = {
+    "normal": lambda rng, size: rng.standard_normal(size),
+    "zeros": lambda rng, size: np.where(rng.random(size) < 0.7, rng.choice([0.0, -0.0], size), rng.normal(size=size)),
+    "ends": lambda rng, size: rng.choice([np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45], size),
+    "a NaN": lambda rng, size: np.where(rng.random(size) < 0.4, np.nan, rng.standard_normal(size)),
+    "several NaN": lambda rng, size: np.where(
+        rng.random(size) < 0.4, rng.choice([np.nan, -np.nan], size), rng.choice([-1.0, -0.0, 0.0, 2.0], size)
+    ),
+    "only NaN": lambda rng, size: rng.choice([np.nan, -np.nan], size),
+}
+
+
+@pytest.mark.parametrize("spread", FLOATS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_keep_their_bits(spread, dtype):
+    with np.errstate(all="ignore"):
+        keys = FLOATS[spread](np.random.default_rng(0), SIZE).astype(dtype)
+    order = Order(keys.dtype)
+    wanted = decode(np.sort(encode(keys, order)), order)
+    got, sizes, far = groups_of(da.from_array(keys, chunks=((9_000, 0, 1, 15_999, 15_000),)), 6)
+    assert_same_bits(got, wanted)
+    assert not far
+    assert max(sizes) <= 1.3 * SIZE / 6
+    misled = numpy_split.sample_keys(np.sort(keys)[:100], order, 1, 0)
+    with mock.patch.object(sort_last, "sample_keys", return_value=misled):
+        assert_same_bits(groups_of(da.from_array(keys, chunks=7_000), 6)[0], wanted)
 
 
 def test_what_a_sample_misses_is_found():
@@ -116,6 +146,14 @@ def test_keys_that_follow(dtype):
     ends = np.iinfo(dtype)
     keys = np.array([ends.min, -1 % 5, ends.max - 1, ends.max], dtype)
     np.testing.assert_array_equal(splitters.after(keys), keys[:-1] + np.ones(1, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_that_follow(dtype):
+    ends = np.finfo(dtype)
+    keys = np.array([-np.inf, -0.0, 1, ends.max, np.inf], dtype)
+    wanted = np.array([ends.min, ends.smallest_subnormal, 1 + ends.eps, np.inf], dtype)
+    np.testing.assert_array_equal(splitters.after(keys), wanted)
 
 
 @pytest.mark.parametrize(

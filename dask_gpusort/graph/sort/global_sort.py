@@ -40,6 +40,8 @@ from .request import Keys, Request, Want
 
 #: Sorted runs that tell the kind of processor: where it merges so many faster than it sorts them, keys are not divided.
 DIVIDED_RUNS = 64
+#: Share of the memory that a join of chunks which tasks make may take.
+MADE_SHARE = 1 / 2
 
 
 @dataclass(frozen=True)
@@ -127,14 +129,17 @@ def shortage_of(request: Request, keys: Keys, values: Sequence[Any]) -> Shortage
 
 def _joins(request: Request, given: InputChunks, inputs: Sequence[Any]) -> bool:
     """Tell whether one task sorts all chunks: those of a GPU that can hold the whole sort, or few keys of the host."""
-    # One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
-    # key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
+    # One thread of the host also sorts any number of keys at once, if they are in memory or fit it with the sort: an
+    # exchange would move each key, and keep no other thread busy. Who asks for a number of groups asks for an exchange
+    # on the host.
     runtime, workers = request.runtime, request.runtime.workers
     if workers.devices:
         return workers.threads == 1 and fits_join(request.order, given, workers)
     if runtime.kind == "distributed" or setting("groups") is not None:
         return False
-    return is_small(request.order, given) or (workers.threads == 1 and runtime.holds(inputs))
+    if is_small(request.order, given) or workers.threads > 1:
+        return is_small(request.order, given)
+    return runtime.holds(inputs) or joined_bytes(request.order, given) <= MADE_SHARE * (runtime.memory or 0)
 
 
 def _sorts_last(request: Request) -> bool:

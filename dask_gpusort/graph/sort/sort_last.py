@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask.typing import Key
 
-from ...chunk.numpy_split import divide, divide_in_place, sample_keys, sort_pieces
+from ...chunk.numpy_split import Divided, divide, divide_in_place, order_nans, sample_keys, sort_pieces
 from ...order import Order
 from ...plan import Plan
 from ...table import IntArray, exclusive_scan
@@ -46,9 +46,11 @@ KEPT_PARTS = 16
 class Table(RunList):
     """Hold all divided runs, and the cuts of the groups."""
 
-    def __init__(self, runs: list[np.ndarray], cuts: IntArray):
+    def __init__(self, runs: list[np.ndarray], cuts: IntArray, divided: list[Divided]):
         super().__init__(runs, sum(run.nbytes for run in runs))
         self.cuts = cuts
+        self.numbers = [run.numbers for run in divided]
+        self.negatives = sum(run.negatives for run in divided)
         self.starts = exclusive_scan(np.array(list(map(len, runs)), np.int64))
 
 
@@ -69,10 +71,8 @@ def find_splitters(runs: list[list[Any]], sources: tuple[RunSource, ...], local:
     return choose_splitters(np.concatenate(sample), np.arange(1, len(plan.groups)) / len(plan.groups))
 
 
-def divide_run(
-    arrays: list[Any], source: RunSource, local: LocalSort, splitters: np.ndarray
-) -> tuple[np.ndarray, IntArray]:
-    """Task: a run, divided at the splitters, and where its segments begin."""
+def divide_run(arrays: list[Any], source: RunSource, local: LocalSort, splitters: np.ndarray) -> Divided:
+    """Task: a run, divided at the splitters."""
     return divide(run_columns(arrays, source, local)[0], local.order, splitters)
 
 
@@ -81,9 +81,9 @@ def ranks_of_groups(size: int, groups: int) -> IntArray:
     return np.array([size * group // groups for group in range(groups + 1)], np.int64)
 
 
-def scan_table(divided: list[tuple[np.ndarray, IntArray]], splitters: np.ndarray, plan: Plan) -> Table:
+def scan_table(divided: list[Divided], splitters: np.ndarray, plan: Plan) -> Table:
     """Task: where each group is cut."""
-    runs, ends = [keys for keys, _ in divided], np.stack([ends for _, ends in divided])
+    runs, ends = order_nans(divided, plan.order), np.stack([run.ends for run in divided])
     sizes = checked_sizes(plan, ends[:, -1])
     ranks = ranks_of_groups(int(sizes.sum()), len(plan.groups))
     cuts, far = find_cuts(ends, splitters, ranks)
@@ -91,15 +91,19 @@ def scan_table(divided: list[tuple[np.ndarray, IntArray]], splitters: np.ndarray
         runs = [keys.copy() for keys in runs]  # the results of other tasks stay as they are
         every = np.sort(np.concatenate(runs))
         splitters = np.union1d(splitters, np.union1d(every[far], after(every[far])))
-        cuts, far = find_cuts(np.stack([divide_in_place(keys, splitters) for keys in runs]), splitters, ranks)
+        again = [divide_in_place(keys, run.numbers, splitters) for keys, run in zip(runs, divided, strict=True)]
+        cuts, far = find_cuts(np.stack(again), splitters, ranks)
         assert not far
-    return Table(runs, cuts)
+    return Table(runs, cuts, divided)
 
 
 def sort_group(table: Table, group: int, order: Order) -> Group:
     """Task: join and sort the keys of a group's segment."""
-    pieces = [keys[slice(*ends)] for keys, ends in zip(table.runs, table.cuts[:, group : group + 2], strict=True)]
-    return Group(int(table.cuts[:, group].sum()), sort_pieces(pieces, order), table.starts)
+    ends = zip(table.runs, table.cuts[:, group], table.cuts[:, group + 1], table.numbers, strict=True)
+    pieces, nans = zip(*((keys[a : min(b, n)], keys[max(a, n) : b]) for keys, a, b, n in ends), strict=True)
+    start = int(table.cuts[:, group].sum())
+    keys = sort_pieces(pieces, order, table.negatives - start)
+    return Group(start, np.concatenate([keys, *nans]) if any(map(len, nans)) else keys, table.starts)
 
 
 def take_ranks(groups: list[Group], start: int, stop: int) -> np.ndarray:
