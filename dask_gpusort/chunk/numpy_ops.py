@@ -10,7 +10,7 @@ import numpy as np
 
 from ..order import Order, of_words
 from ..table import Digits, KeyOrder, RankSummary, Side
-from . import numpy_columns, numpy_radix, numpy_words, steps
+from . import numpy_columns, numpy_radix, numpy_split, numpy_words, steps
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_positions import concatenate_along, put, put_along, random_keys, take, take_along
 from .numpy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
@@ -53,6 +53,8 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
 
 def sort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
     """Sort the user's keys of several chunks as one array."""
+    if numpy_split.is_plain(order):
+        return numpy_split.sort_joined(chunks, order)
     block = chunks[0] if len(chunks) == 1 else concatenate(chunks)
     found: np.ndarray = decode(local_sort(block, (), order, positions=False).keys, order)
     return found
