@@ -12,7 +12,7 @@ before ``first`` comes before the boundary, so the rank of the first key that th
 the boundary's own rank is exact. Unresolved keys are sent twice.
 
 *One round*: each run gives regular samples of itself with their ranks in it. With s samples a run there are at most
-about 3 G N / s unresolved ones of N keys in G groups, for every distribution, since ties are bounded in the order of
+about 2 G N / s unresolved ones of N keys in G groups, for every distribution, since ties are bounded in the order of
 the runs too.
 
 *Two rounds*, where runs and groups are so many that no task could hold samples enough: each run draws a few random
