@@ -172,9 +172,9 @@ def choose_candidates(drawn: Sequence[tuple[int, np.ndarray, IntArray]], order: 
     """Choose about `most` candidates, of the size, some keys and their positions of every run."""
     sizes, keys, positions = zip(*drawn, strict=True)
     runs = np.repeat(np.arange(len(keys)), list(map(len, keys)))
-    joined, places = np.concatenate(keys), np.concatenate(positions)
+    joined, at = np.concatenate(keys), np.concatenate(positions)
     chosen = order.argsort(joined)[:: max(1, len(joined) // max(most, 1))]
-    return Candidates(joined[chosen], runs[chosen], places[chosen], np.array(sizes, np.int64))
+    return Candidates(joined[chosen], runs[chosen], at[chosen], np.array(sizes, np.int64))
 
 
 def candidates_at_ranks(counts: IntArray, ranks: IntArray) -> tuple[IntArray, IntArray]:
