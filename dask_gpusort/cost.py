@@ -5,7 +5,7 @@ candidates, before which all runs count their keys if P and G are large::
 
     stage      bytes read and written           besides the keys
     sort       2 n w                            P tasks
-    count      P s e, and 8 P c                 one task reads P summaries; P tasks and a tree add up the counts
+    count      P s e, and 8 P c                 one task reads P summaries, or P tasks count, and a tree adds up
     exchange   0, 2 n w or 4 n w                messages: none (gather), bundles x G (tasks, device, gang)
                                                 or at most (workers - 1) G (runs)
     merge      2 n w                            P G pieces, G tasks

@@ -40,7 +40,7 @@ from dask_gpusort.graph.sort.local import LocalSort
 from dask_gpusort.graph.sort.recipe import SortRecipe
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Plan, Workers, make_plan
-from dask_gpusort.plan.counting import CUT_BYTES, ENTRY_BYTES
+from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN
 from dask_gpusort.plan.plan import HANDLE_BYTES
 
 from ..harness.command import arguments, measure
@@ -54,6 +54,8 @@ SIZES["100 TB"] = 10**14, 1000
 #: Bytes of a chunk, and threads of a worker.
 SHAPES = (128 * MIB, 16), (GIB, 16), (GIB, 4), (4 * GIB, 4)
 MEMORY = 64 * GIB
+#: Bytes of the two bounds of a cut.
+CUT_BYTES = 16
 #: A handle as in a list of runs.
 KEY, PIECES = ("sort-local-" + 32 * "0", 4000), (Piece(0, 1 << 27, 1 << 27),)
 LIKE = Handle(
@@ -78,14 +80,17 @@ def make_keys() -> np.ndarray:
 def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     """What follows from the plan alone."""
     runs, groups, total = len(plan.runs), len(plan.groups), sum(plan.sizes) * plan.row_bytes
-    summary = plan.samples * (ORDER.transit_dtype.itemsize + ENTRY_BYTES)
+    # If there are candidates, all handles are listed with those of tables, else with the cuts.
+    cuts = (1 / FAN_IN, 0) if plan.candidates else (0, CUT_BYTES * (groups + 1))
+    listed = runs * ((1 + cuts[0]) * len(pickle.dumps(LIKE)) + cuts[1])
+    summary = plan.samples * (ORDER.transit_dtype.itemsize + ENTRY_BYTES) + 8 * plan.candidates
     return {
         "tasks": plan.num_tasks + runs,
         "pairs": runs * workers,
         "runs": runs,
         "groups": groups,
-        "rounds": plan.rounds,
-        "list of runs, MiB": runs * (len(pickle.dumps(LIKE)) + (0 if plan.rounds else CUT_BYTES * (groups + 1))) / MIB,
+        "candidates": plan.candidates,
+        "list of runs, MiB": listed / MIB,
         "all cuts, MiB": CUT_BYTES * runs * (groups + 1) / MIB,
         "summary, % of a run": 100 * summary / (total / runs),
         "table, % of a thread's memory": 100 * plan.table_bytes / (MEMORY / threads),
@@ -170,10 +175,10 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     graph, _ = timed(_materialize_graph, expr, False)
     edges = sum(len(task.dependencies) for task in graph.values())
     keys, ordered = set(flatten(y.__dask_keys__())), timed(order, graph)
-    entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, 32 * len(plan.groups)
-    made: dict[str, float] = {"sort-local": HANDLE_BYTES, "sort-keep": HANDLE_BYTES}
-    made |= {"sort-count": ends, "sort-list": ends}
-    made |= {"sort-cut": 32 * CUT_BYTES * len(plan.groups), "sort-sum": plan.kept_samples * entry}
+    drawn, counts = plan.samples * (plan.order.transit_dtype.itemsize + ENTRY_BYTES), 8 * plan.candidates
+    made: dict[str, float] = {"sort-local": HANDLE_BYTES + drawn, "sort-keep": HANDLE_BYTES}
+    made |= {"sort-count": counts, "sort-sum": counts, "sort-scan": 2 * counts}
+    made["sort-list"] = counted(plan, workers, threads)["list of runs, MiB"] * MIB
     made["sort-merge"] = plan.group_bytes
     cluster = Cluster(workers, threads, lambda key: made.get(key[0].rpartition("-")[0], 8 * plan.sizes[0]))
     scheduler = cluster.scheduler

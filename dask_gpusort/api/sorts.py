@@ -73,9 +73,9 @@ def sort(
         Chunks of the output, as for `dask.array.Array.rechunk`; by default those of the input, or
         for ``axis=None`` chunks of at most as many elements.
     method : {"auto", "radix", "merge"}
-        Find the cuts between chunks by digit histograms with ranks of samples, or by those ranks alone. "auto" uses
-        digits in the exchange "gather" if keys map to unsigned integers of at most 64 bits. A join cuts
-        nothing, so it has no effect there. The result is the same.
+        Find the cuts between chunks by digit histograms with ranks of samples ("radix"), or by those ranks alone, or
+        by splitters where chunks are divided before they are sorted ("auto" and "merge"). A join cuts nothing, so it
+        has no effect there. The result is the same.
     exchange : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
         How keys move between chunks. "auto" uses the setting ``gpusort.exchange``, or else chooses for the scheduler
         in use.

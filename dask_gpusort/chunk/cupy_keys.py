@@ -66,7 +66,7 @@ def expression_of(order: Order) -> str:
 
 
 def comparison_on_host(less: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """A comparison of host arrays that runs on the device, for the few keys that the rounds of counting compare."""
+    """A comparison of host arrays that runs on the device, for the few keys that the tasks which find cuts compare."""
 
     def compare(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         one, other = (cupy.asarray(cupy_staging.native(keys)) for keys in (first, second))

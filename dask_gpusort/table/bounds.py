@@ -12,7 +12,7 @@ before ``first`` comes before the boundary, so the rank of the first key that th
 the boundary's own rank is exact. Unresolved keys are sent twice.
 
 *One round*: each run gives regular samples of itself with their ranks in it. With s samples a run there are at most
-about 3 G N / s unresolved ones of N keys in G groups, for every distribution, since ties are bounded in the order of
+about 2 G N / s unresolved ones of N keys in G groups, for every distribution, since ties are bounded in the order of
 the runs too.
 
 *Two rounds*, where runs and groups are so many that no task could hold samples enough: each run draws a few random
@@ -172,9 +172,9 @@ def choose_candidates(drawn: Sequence[tuple[int, np.ndarray, IntArray]], order: 
     """Choose about `most` candidates, of the size, some keys and their positions of every run."""
     sizes, keys, positions = zip(*drawn, strict=True)
     runs = np.repeat(np.arange(len(keys)), list(map(len, keys)))
-    joined, places = np.concatenate(keys), np.concatenate(positions)
+    joined, at = np.concatenate(keys), np.concatenate(positions)
     chosen = order.argsort(joined)[:: max(1, len(joined) // max(most, 1))]
-    return Candidates(joined[chosen], runs[chosen], places[chosen], np.array(sizes, np.int64))
+    return Candidates(joined[chosen], runs[chosen], at[chosen], np.array(sizes, np.int64))
 
 
 def candidates_at_ranks(counts: IntArray, ranks: IntArray) -> tuple[IntArray, IntArray]:

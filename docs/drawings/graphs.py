@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dask_gpusort.table.digits import scan_table, share_out
+from dask_gpusort.table.bounds import Bounds, with_all, with_ends
+from dask_gpusort.table.digits import Digits, digit_cuts, exclusive_scan, scan_table
 
 from .canvas import ACCENT, GREEN, GREY, GROUPS, INK, ORANGE, PALE, PURPLE, SKY, WHITE, Canvas, drawing
 
@@ -35,61 +36,62 @@ def overview(c: Canvas) -> None:
     c.note(25, 33, "Medians and quantiles keep only the few elements near them.")
 
 
-@drawing(60.5)
+@drawing(57.5)
 def data_flow(c: Canvas) -> None:
-    """Chunks are sorted, counted, cut and exchanged; groups are merged and divided into output chunks."""
+    """Chunks are sorted and summarized; cuts are bounded; groups get their slices, and become output chunks."""
     lanes = (2, 18.5, 35)
-    stages = ((2, "input chunks"), (11, "sort-local"), (20, "sort-count"), (29, "sort-scan"), (38, "sort-scatter"))
-    for y, name in (*stages, (47, "sort-merge")):
+    stages = ((2, "input chunks"), (11, "sort-local"), (26.5, "sort-scan"), (35.5, "sort-scatter"))
+    for y, name in (*stages, (46, "sort-merge")):
         c.heading(y, name)
     for number, x in enumerate(lanes):
         c.box(x, 3.3, 13, 3.2, f"chunk {number}")
         c.arrow((x + 6.5, 6.5), (x + 6.5, 12.3))
         c.box(x, 12.3, 13, 3.2, "sorted codes", SKY)
-        c.arrow((x + 6.5, 15.5), (x + 6.5, 21.3))
-        c.box(x + 0.5, 21.3, 12, 3.2, "summary", GREY)
-        c.arrow((x + 6.5, 24.5), (25 + (x - 18.5) * 0.8, 30.3), PALE)
+        c.arrow((x + 6.5, 15.5), (x + 6.5, 18.8))
+        c.box(x + 0.5, 18.8, 12, 3.2, "samples", GREY)
+        c.arrow((x + 6.5, 22), (25 + (x - 18.5) * 0.8, 27.8), PALE)
         for group, fill in enumerate(GROUPS[:3]):
-            c.box(x + 13 / 3 * group, 39.3, 13 / 3, 3.2, fill=fill)
-        c.box(x, 48.3, 13, 3.2, f"group {number}", GROUPS[number])
+            c.box(x + 13 / 3 * group, 36.8, 13 / 3, 3.2, fill=fill)
+        for cut in (1, 2):
+            c.box(x + 13 / 3 * cut - 0.6, 36.8, 1.2, 3.2, fill=WHITE)
+        c.box(x, 47.3, 13, 3.2, f"group {number}", GROUPS[number])
         for part in range(2):
-            c.box(x + 6.5 * part, 56.5, 6.5, 2.8)
-        c.arrow((x + 6.5, 51.5), (x + 6.5, 56.5))
-        c.arrow((25 + (x - 18.5) * 0.8, 34.5), (x + 6.5, 39.3), PALE)
-    c.box(8, 30.3, 34, 4.2, "digit table, rank summaries:\nbrackets, then exact cuts", GREY)
-    c.arrow((42, 32.4), (48, 24.5), ACCENT, bend=0.4)
-    c.note(49, 34, "next round", "right")
+            c.box(x + 6.5 * part, 54, 6.5, 2.8)
+        c.arrow((x + 6.5, 50.5), (x + 6.5, 54))
+        c.arrow((25 + (x - 18.5) * 0.8, 31), (x + 6.5, 36.8), PALE)
+    c.box(8, 27.8, 34, 3.2, "ranks of samples: bounds of all cuts", GREY)
     for x in lanes:
         for group, target in enumerate(lanes):
-            c.arrow((x + 13 / 3 * (group + 0.5), 42.5), (target + 6.5, 48.3), PALE)
-    c.heading(54, "output chunks")
+            c.arrow((x + 13 / 3 * (group + 0.5), 40), (target + 6.5, 47.3), PALE)
+    c.note(25, 42, "white: unresolved keys, for both groups")
+    c.heading(52.4, "output chunks")
 
 
 #: Three sorted chunks of 4-bit keys, which are cut into groups of six keys.
 CHUNKS = np.array([[1, 3, 6, 9, 12, 14], [2, 6, 7, 8, 11, 13], [0, 4, 6, 10, 12, 15]])
 BOUNDARIES = np.array([6, 12])
+#: Digits of each chunk, shape (digits, chunks).
+DIGITS = np.stack([np.bincount(chunk >> 2, minlength=4) for chunk in CHUNKS], axis=1)
 
 
-def example_cuts() -> np.ndarray:
-    """Cuts of the example, shape (chunks, groups + 1): keys less than that at a boundary, and ties in chunk order."""
-    keys = np.sort(CHUNKS, axis=None)[BOUNDARIES]
-    less = (CHUNKS[:, :, None] < keys).sum(axis=1)
-    equal = (CHUNKS[:, :, None] == keys).sum(axis=1)
-    inner = less + share_out(BOUNDARIES - less.sum(axis=0), equal)
-    return np.hstack([np.zeros((3, 1), int), inner, np.full((3, 1), CHUNKS.shape[1])])
+def example_bounds() -> Bounds:
+    """Bounds of the cuts of the example, by digits alone."""
+    first, last = digit_cuts([Digits(2, 0, column) for column in DIGITS.T], BOUNDARIES, 2)
+    sizes = np.full(3, CHUNKS.shape[1])
+    starts = exclusive_scan(sizes)
+    return Bounds(*with_ends(first, last, sizes), with_all(BOUNDARIES, starts), starts)
 
 
 @drawing(43)
 def digit_table(c: Canvas) -> None:
-    """Keys of three sorted chunks, the table of their digits, and its scan, which brackets the cuts."""
+    """Keys of three sorted chunks, the table of their digits, and its scan, which bounds the cuts."""
     c.heading(1.6, "sorted chunks, keys of 4 bits; colours: first two bits")
     for number, chunk in enumerate(CHUNKS):
         y = 3.4 + 3 * number
         c.text(1, y + 1.2, f"chunk {number}", align="left")
         c.cells(10, y, chunk, [GROUPS[key >> 2] for key in chunk], 4)
-    counts = np.stack([np.bincount(chunk >> 2, minlength=4) for chunk in CHUNKS], axis=1)
-    scanned = scan_table(counts)
-    for x, title, table in ((8, "digit counts", counts), (32, "exclusive scan", scanned)):
+    scanned = scan_table(DIGITS)
+    for x, title, table in ((8, "digit counts", DIGITS), (32, "exclusive scan", scanned)):
         c.heading(14.6, "table (digit, chunk), and its scan row by row")
         c.note(x + 6, 16.8, title)
         c.table(x, 18.4, table, 4)
@@ -103,41 +105,47 @@ def digit_table(c: Canvas) -> None:
         c.box(1, y, 2.4, 3.6, fill=GROUPS[digit])
         text = f"rank {rank} is among the ranks {scanned[digit, 0]} to {last} of digit {digit},\n"
         c.text(
-            4.4, y + 1.8, f"{text}so the key there is one of {4 * digit} to {4 * digit + 3}: a bracket", align="left"
+            4.4,
+            y + 1.8,
+            f"{text}so each chunk is cut beside or among its keys {4 * digit} to {4 * digit + 3}",
+            align="left",
         )
 
 
 @drawing(45)
 def cuts(c: Canvas) -> None:
-    """Sorted chunks cut exactly, runs gathered to groups, and groups divided into output chunks."""
-    found = example_cuts()
-    c.heading(1.6, "sorted chunks, cut; colours: groups")
+    """Sorted chunks with bounds of their cuts; both groups receive unresolved keys, and trim them once sorted."""
+    bounds = example_bounds()
+    c.heading(1.6, "bounds of the cuts; two colours: keys for both groups")
     for number, chunk in enumerate(CHUNKS):
         y = 3.4 + 4 * number
+        first, last = bounds.first[number], bounds.last[number]
         c.text(1, y + 1.2, f"chunk {number}", align="left")
-        fills = [GROUPS[int(np.searchsorted(found[number, 1:], i, side="right"))] for i in range(len(chunk))]
-        c.cells(10, y, chunk, fills, 4)
-        for cut in found[number, 1:-1]:
+        groups = [[g for g in range(3) if first[g] <= place < last[g + 1]] for place in range(len(chunk))]
+        for place, (*_, group) in enumerate(groups):
+            c.box(10 + 4 * place, y + 2.2, 4, 1, fill=GROUPS[group])
+        c.cells(10, y, chunk, [GROUPS[group] for group, *_ in groups], 4)
+        for cut in (*first[1:-1], *last[1:-1]):
             c.line((10 + 4 * cut,) * 2, (y - 0.7, y + 3.1), ACCENT, 2.5, above=True)
-        c.text(49, y + 1.2, f"cuts at {found[number, 1]}, {found[number, 2]}", align="right")
-    c.heading(17, "runs of each group")
+        c.text(49, y + 1.2, f"{first[1]} to {last[1]}, {first[2]} to {last[2]}", align="right")
+    c.heading(17, "what each group receives")
+    c.heading(24.8, "sorted, trimmed")
+    c.heading(32.2, "output chunks")
     for group in range(3):
-        x = 1 + 16.6 * group
-        runs = [chunk[slice(*cut[group : group + 2])] for chunk, cut in zip(CHUNKS, found, strict=True)]
-        at = x
-        for run in runs:
-            c.cells(at, 18.8, run, GROUPS[group], 2.4)
-            at += 2.4 * len(run) + 0.4
-        c.arrow((x + 7.4, 21.6), (x + 7.4, 26.2))
-        c.cells(x + 0.4, 26.2, np.sort(np.concatenate(runs)), GROUPS[group], 2.4)
-        c.arrow((x + 7.4, 29), (x + 7.4, 33.6))
-        merged = np.sort(np.concatenate(runs))
-        c.cells(x, 33.6, merged[:3], WHITE, 2.4)
-        c.cells(x + 7.6, 33.6, merged[3:], WHITE, 2.4)
-    c.heading(24.8, "merged")
-    c.heading(32.2, "output chunks of three keys: slices")
-    c.note(25, 39.6, "Three keys are 6. One of them comes before the cut at rank 6:")
-    c.note(25, 41.8, "that of the first chunk, so equal keys keep the order of the input.")
+        at = x = 0.3 + 16.7 * group
+        pieces = [chunk[bounds.piece(number, group)] for number, chunk in enumerate(CHUNKS)]
+        for piece in pieces:
+            c.cells(at, 18.8, piece, GROUPS[group], 1.74)
+            at += 1.74 * len(piece) + 0.25
+        c.arrow((x + 13.4, 21.6), (x + 13.4, 26.2))
+        merged, kept = np.sort(np.concatenate(pieces)), bounds.kept(group)
+        held = range(*kept.indices(len(merged)))
+        c.cells(x, 26.2, merged, [GROUPS[group] if i in held else WHITE for i in range(len(merged))], 1.74)
+        c.arrow((x + 13.4, 29), (x + 13.4, 33.6))
+        for part in range(2):
+            c.cells(x + 3.8 + 6.2 * part, 33.6, merged[kept][3 * part : 3 * part + 3], GROUPS[group], 1.74)
+    c.note(25, 39.6, "Four keys are surely before those that group 1 receives.")
+    c.note(25, 41.8, "It begins at rank 6, so it drops two: 4 and the 6 of chunk 0.")
 
 
 @drawing(44)

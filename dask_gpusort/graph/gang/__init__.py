@@ -4,7 +4,7 @@ A step from task to task costs milliseconds, whatever it does, and the exchange 
 
     chunks of bundle r              on worker r, if the chunks are there
           |
-     sort-gang r  . . . . . . .     local sort; samples to the coordinator, and those of all members back; exact cuts;
+     sort-gang r  . . . . . . .     local sort; samples to the coordinator, and those of all members back; cut bounds;
           |    \                     shards through a communicator; merge
           |  [sort-joined r]        a tiny task, only if some output chunks are not computed: then every other one needs
           |          |              all R of them, so that no member is culled

@@ -23,6 +23,7 @@ from tlz import partition_all
 from ...chunk import numpy_ops
 from ...chunk.run import Run
 from ...chunk.steps import DrawnKeys, count_before
+from ...order import Order
 from ...plan import Plan, counting
 from ...table import Candidates, IntArray, bounds
 from .._dask import List, Task, TaskRef
@@ -57,11 +58,12 @@ def choose_candidates(drawn: Sequence[tuple[Any, DrawnKeys]], plan: Plan) -> Can
     return found
 
 
-def count_run(run: Run, number: int, candidates: Candidates, plan: Plan) -> IntArray:
-    """Task: the counts of a run before each candidate."""
+def count_run(run: Run, number: int, candidates: Candidates, order: Order, chunks: Sequence[int]) -> IntArray:
+    """Task: the counts of a run, of some chunks, before each candidate."""
+    # There is such a task for each run, and a plan has all runs.
     if len(run) != candidates.sizes[number]:
-        raise changed_run(plan.runs[number], plan.order)
-    return count_before(run, number, candidates, plan.order)
+        raise changed_run(chunks, order)
+    return count_before(run, number, candidates, order)
 
 
 def add_up(counts: list[IntArray]) -> IntArray:
@@ -85,8 +87,8 @@ def count_all(
     """
     candidates = tasks.add("sort-scan", 0, choose_candidates, List(*drawn), plan)
     counts = [
-        tasks.add("sort-count", number, count_run, Task(None, run_of, one), number, candidates, plan)
-        for number, one in enumerate(drawn)
+        tasks.add("sort-count", number, count_run, Task(None, run_of, one), number, candidates, plan.order, chunks)
+        for number, (one, chunks) in enumerate(zip(drawn, plan.runs, strict=True))
     ]
     nodes = read = [List(*some) for some in partition_all(counting.FAN_IN, counts)]
     level = 0
