@@ -35,6 +35,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "candidates: equal keys of earlier runs": ("np.where(self.runs > run,", "np.where(self.runs < run,"),
         "candidates: the last one in front": ('(counts, ranks, "right") - 1', '(counts, ranks, "right")'),
         "candidates: the first one behind": ("framed[:, high + 1]", "framed[:, high]"),
+        "candidates: of unlike runs": (
+            "(np.array(sizes) / np.maximum(lengths, 1))",
+            "(np.array(sizes) / np.array(sizes))",
+        ),
+        "candidates: of a run that changed": (").any():\n        return None", ").all():\n        return None"),
         "candidates: at regular places": (".integers(ends[:-1], ends[1:])", ".permutation(ends[:-1]) * 0 + ends[:-1]"),
     },
     "graph/test_sort_last.py": {

@@ -124,9 +124,12 @@ def draw_keys(run: Run, order: Order, *, samples: int, seed: int) -> DrawnKeys:
     return keys.size, keys.at(position), position
 
 
-def count_before(run: Run, number: int, candidates: Candidates, order: Order) -> IntArray:
-    """Count the keys of the run of some number before each candidate."""
-    keys = ops_for(run.keys).sorted_keys(run, order)
+def count_before(run: Run, number: int, candidates: Candidates, order: Order) -> IntArray | None:
+    """Count the keys of the run of some number before each candidate; None if its own are not there."""
+    keys, own = ops_for(run.keys).sorted_keys(run, order), candidates.runs == number
+    known = len(run) == candidates.sizes[number]
+    if not known or keys.differ(keys.at(candidates.positions[own]), candidates.keys[own]).any():
+        return None
     left, right = (keys.search(candidates.keys, side) for side in SIDES)
     return candidates.counted(number, left, right)
 

@@ -43,12 +43,14 @@ def choose_radix_bits(order: Order, samples: int) -> int:
     return max(1, min(code.itemsize * 8, samples.bit_length() - 2))
 
 
-def choose_samples(num_runs: int, num_groups: int) -> int:
+def choose_samples(num_runs: int, num_groups: int, staged: bool = False) -> int:
     """Samples in a run's summary."""
     if num_groups == 1:
         return 1
     least = min(LEAST_SAMPLES_PER_GROUP * num_groups, MOST_TASK_SAMPLES // num_runs)
-    return max(1, least, min(SAMPLES_PER_GROUP * num_groups, TASK_SAMPLES // num_runs))
+    # What is moved to a GPU and back costs more than samples do.
+    most = MOST_TASK_SAMPLES if staged else TASK_SAMPLES
+    return max(1, least, min(SAMPLES_PER_GROUP * num_groups, most // num_runs))
 
 
 def unresolved_share(num_groups: int, samples: int) -> float:

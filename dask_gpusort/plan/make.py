@@ -58,10 +58,10 @@ def make_plan(
         laid_out = parts if given.sorts_last else lay_out_groups(chunks, groups)
     samples = radix_bits = candidates = 0
     if not (joins or given.sorts_last):
-        samples = counting.choose_samples(len(runs), len(laid_out))
+        samples = counting.choose_samples(len(runs), len(laid_out), workers.staging_memory is not None)
         if exchange not in BY_BUNDLES and counting.unresolved_share(len(laid_out), samples) > counting.MOST_UNRESOLVED:
             candidates = counting.CANDIDATES_PER_GROUP * len(laid_out)
-            samples = math.ceil(candidates / len(runs))
+            samples = math.ceil(candidates / len(runs))  # on average
         elif method == "radix" and len(laid_out) > 1:
             # Samples alone bound the cuts for less, so digits are counted only if they are asked for.
             radix_bits = counting.choose_radix_bits(order, samples)

@@ -169,12 +169,17 @@ class Candidates:
 
 
 def choose_candidates(drawn: Sequence[tuple[int, np.ndarray, IntArray]], order: KeyOrder, most: int) -> Candidates:
-    """Choose about `most` candidates, of the size, some keys and their positions of every run."""
+    """Choose at most `most` candidates, of the size, some keys and their positions of every run."""
     sizes, keys, positions = zip(*drawn, strict=True)
-    runs = np.repeat(np.arange(len(keys)), list(map(len, keys)))
-    joined, at = np.concatenate(keys), np.concatenate(positions)
-    chosen = order.argsort(joined)[:: max(1, len(joined) // max(most, 1))]
-    return Candidates(joined[chosen], runs[chosen], at[chosen], np.array(sizes, np.int64))
+    lengths = np.array(list(map(len, keys)))
+    runs = np.repeat(np.arange(len(keys)), lengths)
+    joined, offsets = np.concatenate(keys), np.concatenate(positions)
+    permutation = order.argsort(joined)
+    # Each stands for its part of a run: runs may differ in their sizes.
+    weights = np.cumsum((np.array(sizes) / np.maximum(lengths, 1))[runs[permutation]])
+    steps = np.arange(1, most + 1) / (most + 1) * sum(sizes)
+    chosen = permutation[np.unique(np.searchsorted(weights[:-1], steps))[: len(weights)]]
+    return Candidates(joined[chosen], runs[chosen], offsets[chosen], np.array(sizes, np.int64))
 
 
 def candidates_at_ranks(counts: IntArray, ranks: IntArray) -> tuple[IntArray, IntArray]:

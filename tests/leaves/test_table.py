@@ -94,7 +94,7 @@ def test_candidates_are_counted_exactly_and_bound_the_cuts(lists, samples, most,
     drawn = [draw_keys(run, ORDER, samples=samples, seed=seed) for seed, run in enumerate(runs)]
     found = choose_candidates(drawn, KEY_ORDER, most)
     assert found.sizes.tolist() == list(map(len, lists))
-    assert len(found.keys) <= 2 * most or len(found.keys) <= len(runs)
+    assert len(found.keys) <= most
     counts = np.array([count_before(run, number, found, ORDER) for number, run in enumerate(runs)])
     order = sorted((int(key), number, at) for number, run in enumerate(runs) for at, key in enumerate(run.keys))
     own = zip(found.keys.tolist(), found.runs.tolist(), found.positions.tolist(), strict=True)
@@ -109,6 +109,32 @@ def test_candidates_are_counted_exactly_and_bound_the_cuts(lists, samples, most,
     for boundary, rank in enumerate(ranks):
         ends = first[:, boundary + 1].sum(), last[:, boundary + 1].sum()
         assert not any(ends[0] < place < ends[1] for place in places), rank
+
+
+def test_candidates_stand_for_runs_of_any_size():
+    # One run has half of all keys, and ranges of keys do not overlap.
+    rng, groups, sizes = np.random.default_rng(0), 16, [1 << 15, *[128] * 256]
+    ends = np.cumsum([0, *sizes]) * 65_536 // (2 * sizes[0])
+    spans = zip(sizes, ends[:-1], ends[1:], strict=True)
+    runs = [Run(np.sort(rng.integers(low, high, size)).astype("u2")) for size, low, high in spans]
+    drawn = [
+        draw_keys(run, ORDER, samples=-(-16 * groups * len(run) // (2 * sizes[0])), seed=seed)
+        for seed, run in enumerate(runs)
+    ]
+    found = choose_candidates(drawn, KEY_ORDER, 16 * groups)
+    counts = np.array([count_before(run, number, found, ORDER) for number, run in enumerate(runs)])
+    first, last = cut_between(
+        counts, found.sizes, *candidates_at_ranks(counts.sum(axis=0), np.arange(1, groups) * 2 * sizes[0] // groups)
+    )
+    assert (last - first).sum() <= 0.25 * 2 * sizes[0]
+
+
+def test_a_run_without_its_own_candidates_is_not_counted():
+    runs = runs_of([[1, 2, 3, 4], [2, 3, 5, 7]])
+    found = choose_candidates([draw_keys(run, ORDER, samples=4, seed=0) for run in runs], KEY_ORDER, 8)
+    assert count_before(runs[1], 1, found, ORDER) is not None
+    for changed in ([2, 3, 5], [2, 3, 5, 8], [3, 3, 5, 7]):
+        assert count_before(*runs_of([changed]), 1, found, ORDER) is None
 
 
 def test_candidates_leave_little_of_any_distribution():

@@ -238,6 +238,7 @@ def get_of_frisky(graph, keys, **options):
 get_of_frisky.__module__ = "frisky._dask_config"
 ONE_THREAD = {"scheduler": "threads", "num_workers": 1}
 FEW, MANY = (da.zeros(size, chunks=1 << 17) for size in (1 << 20, (1 << 20) + 1))
+HUGE = da.zeros(1 << 40, chunks=1 << 32)
 HELD = da.from_array(np.arange((1 << 20) + 5)[::-1], chunks=1 << 18, name=False)
 
 
@@ -245,16 +246,18 @@ HELD = da.from_array(np.arange((1 << 20) + 5)[::-1], chunks=1 << 18, name=False)
     ("options", "array", "used"),
     [
         *(({"scheduler": kind}, FEW, "join") for kind in ("threads", "synchronous", "processes")),
-        *(({"scheduler": kind}, MANY, "gather") for kind in ("threads", "synchronous")),
+        ({"scheduler": "threads"}, MANY, "gather"),
         ({"scheduler": "processes"}, MANY, "tasks"),
         # An executor shares the memory of its threads.
-        ({"scheduler": ThreadPoolExecutor(1)}, MANY, "gather"),
+        *(({"scheduler": ThreadPoolExecutor(threads)}, MANY, used) for threads, used in ((1, "join"), (2, "gather"))),
         ({"scheduler": ProcessPoolExecutor(1)}, MANY, "tasks"),
         ({"scheduler": get_of_frisky}, MANY, "tasks"),
         ({"scheduler": FunctionType(get_of_frisky.__code__, {})}, MANY, "gather"),  # of no module
-        # One thread joins any number of keys in memory.
+        # One thread joins any number of keys in memory, and those that tasks make if they fit it.
         *((options, HELD, "join") for options in ({"scheduler": "synchronous"}, ONE_THREAD)),
-        *((options, HELD.map_blocks(np.negative), "gather") for options in ({"scheduler": "synchronous"}, ONE_THREAD)),
+        *((options, MANY, "join") for options in ({"scheduler": "synchronous"}, ONE_THREAD)),
+        *((options, HUGE, "gather") for options in ({"scheduler": "synchronous"}, ONE_THREAD)),
+        ({"scheduler": "synchronous"}, MANY[MANY == 0], "gather"),
         ({"scheduler": "threads", "num_workers": 2}, HELD, "gather"),
         ({"scheduler": "processes", "num_workers": 1}, HELD, "tasks"),
         ({"scheduler": "synchronous", "gpusort.groups": 2}, HELD, "gather"),
@@ -278,8 +281,8 @@ def test_companions_count_towards_few_keys():
 def test_groups_on_threads_are_few_and_enough_for_every_thread():
     x = da.zeros(1 << 25, chunks=1 << 18)
     counts = {}
-    for threads in (1, 2, 4, 16):
+    for threads in (2, 4, 16):
         with dask.config.set(num_workers=threads):
             counts[threads] = int(dask_gpusort.explain(x, stable=True).detail.split("groups")[1].split()[0])
-    assert counts[1] > counts[2] > counts[4]
+    assert counts[2] > counts[4]
     assert all(count >= 2 * threads for threads, count in counts.items())

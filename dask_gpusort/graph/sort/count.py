@@ -61,9 +61,10 @@ def choose_candidates(drawn: Sequence[tuple[Any, DrawnKeys]], plan: Plan) -> Can
 def count_run(run: Run, number: int, candidates: Candidates, order: Order, chunks: Sequence[int]) -> IntArray:
     """Task: the counts of a run, of some chunks, before each candidate."""
     # There is such a task for each run, and a plan has all runs.
-    if len(run) != candidates.sizes[number]:
+    found = count_before(run, number, candidates, order)
+    if found is None:
         raise changed_run(chunks, order)
-    return count_before(run, number, candidates, order)
+    return found
 
 
 def add_up(counts: list[IntArray]) -> IntArray:

@@ -6,6 +6,7 @@ chunks are checked instead, and merged where a run has several. Tasks ``sort-che
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -92,11 +93,13 @@ def sort_run(arrays: list[Any], source: RunSource, local: LocalSort, summarize: 
 
 def summarizers(plan: Plan) -> Iterator[Callable[..., Any]]:
     """What summarizes each run, for one round of counting, or draws keys of it for a second one."""
-    for number in range(len(plan.runs)):
-        if plan.candidates:
-            yield partial(draw_keys, samples=plan.samples, seed=number)
-        else:
+    total = sum(plan.run_sizes)
+    for number, size in enumerate(plan.run_sizes):
+        if not plan.candidates:
             yield partial(summarize_run, samples=plan.samples, radix_bits=plan.radix_bits)
+            continue
+        share = 1 / len(plan.runs) if math.isnan(total) else size / max(total, 1)
+        yield partial(draw_keys, samples=math.ceil(plan.candidates * share), seed=number)
 
 
 def run_columns(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> tuple[Any, list[Any]]:
