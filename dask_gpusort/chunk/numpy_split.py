@@ -11,9 +11,6 @@ from ..table import IntArray
 from . import numpy_radix
 from .numpy_keys import decode, encode
 
-#: Keys that are looked at before all are.
-PROBED_KEYS = 400
-
 
 def is_plain(order: Order) -> bool:
     """Whether NumPy sorts the user's keys as their codes are sorted."""
@@ -29,24 +26,26 @@ def sample_keys(block: np.ndarray, order: Order, step: int, seed: int) -> np.nda
 
 
 def divide(block: np.ndarray, order: Order, splitters: np.ndarray) -> tuple[np.ndarray, IntArray]:
-    """Divide a copy of a chunk; gives it, and where its segments begin, with the end of the last."""
-    keys = np.array(block, order="C") if is_plain(order) else encode(block, order)
+    """Divide a chunk, or a copy; gives it, and where its segments begin, with the end of the last."""
+    keys = block if is_plain(order) else encode(block, order)
+    if way := numpy_radix.direction(keys[None], turns_ties=True):
+        return keys[::way], _ends(keys[::way], splitters)
+    if keys is block:
+        keys = np.array(block, order="C")
     return keys, divide_in_place(keys, splitters)
-
-
-def in_order(keys: np.ndarray) -> bool:
-    """Whether keys ascend; of most that do not, some are looked at."""
-    return all(bool((part[:-1] <= part[1:]).all()) for part in (keys[:PROBED_KEYS], keys))
 
 
 def divide_in_place(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
     """Divide keys; gives where the segments begin, and the end of the last."""
     # Where a key has a segment of its own, keys are few, and sorted faster than they are divided.
-    few = bool((np.diff(splitters) == 1).any())
-    if not in_order(keys):
-        if not few:
-            return _placed(keys, splitters)
-        numpy_radix.sort(keys)
+    if not (np.diff(splitters) == 1).any():
+        return _placed(keys, splitters)
+    numpy_radix.sort(keys)
+    return _ends(keys, splitters)
+
+
+def _ends(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
+    """Where the segments of sorted keys begin, and the end of the last."""
     return np.concatenate([[0], np.searchsorted(keys, splitters), [len(keys)]]).astype(np.int64)
 
 
@@ -70,7 +69,8 @@ def _placed(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
 
 def sort_pieces(pieces: Sequence[np.ndarray], order: Order) -> np.ndarray:
     """Sort divided keys of several chunks as one array, into the user's keys."""
-    keys = np.concatenate(pieces)
-    if not in_order(keys):
-        numpy_radix.sort(keys)
+    # Pieces that are in order and apart are in order as one array.
+    filled = sorted(filter(len, pieces), key=lambda piece: (piece[0], piece[-1]))
+    keys = np.concatenate(filled or pieces)
+    numpy_radix.sort(keys)
     return keys if is_plain(order) else decode(keys, order)
