@@ -113,6 +113,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "bounds: a bound too narrow behind": ("following[high], right[high])", "right[high], right[high])"),
         "bounds: ties of one chunk in front": ("first += (every ==", "first += 0 * (every =="),
         "bounds: digits too": ("np.maximum(first, low), np.minimum(last, high)", "first, last"),
+        "bounds: the last run has no such sample": ("(before <= number[low]) & (number", "(number"),
         "bounds: keys of the next sample in front": ("number[low] < end[before]", "number[low] <= end[before]"),
         "trims: a group that is whole in front": ("if kept != slice(0, len(merged)):", "if kept.start:"),
         "bounds: what a group keeps": ("- self.first[:, group].sum())", "- self.first[0, group])"),

@@ -134,8 +134,8 @@ def sort(codes: Array) -> None:
     # 8- and 16-bit codes are counted in long rows, sorted by NumPy's radix sort in shorter ones, and as words in short
     # ones; NumPy's vectorised sort needs AVX-512 for them.
     rows = as_rows(codes)
-    if way := direction(rows, turns_ties=True):
-        if way < 0:
+    if step := direction(rows, turns_ties=True):
+        if step < 0:
             rows[...] = rows[:, ::-1]
     elif codes.dtype.itemsize > 2:
         rows.sort(axis=-1)
@@ -183,20 +183,20 @@ def _known_positions(rows: Array) -> Array | None:
     narrow = rows.dtype.itemsize == 1 or (rows.dtype.itemsize == 2 and rows.shape[-1] <= _CACHED_ROW)
     if (narrow and rows.shape[-1] > WIDENED_ROW) or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
         return np.argsort(rows, axis=-1, kind="stable").astype(np.int64, copy=False)
-    way = direction(rows, turns_ties=False)
-    if not way:
+    step = direction(rows, turns_ties=False)
+    if not step:
         return None
-    positions = np.arange(rows.shape[-1], dtype=np.int64)[None, ::way]
+    positions = np.arange(rows.shape[-1], dtype=np.int64)[None, ::step]
     return np.ascontiguousarray(positions) if len(rows) == 1 else np.repeat(positions, len(rows), axis=0)
 
 
 def direction(rows: Array, *, turns_ties: bool) -> int:
     """Tell whether each row ascends, 1, descends, so that it may be turned, -1, or neither, 0."""
     # Of most rows that do neither, few keys are looked at.
-    for way, follows in (1, np.less_equal), (-1, np.greater_equal if turns_ties else np.greater):
+    for step, follows in (1, np.less_equal), (-1, np.greater_equal if turns_ties else np.greater):
         parts = (rows[across, along.start : along.stop + 1] for across, along in tiles(rows.shape))
         if all(follows(part[:, :-1], part[:, 1:]).all() for part in chain([rows[:1, :_PROBED_KEYS]], parts)):
-            return way
+            return step
     return 0
 
 

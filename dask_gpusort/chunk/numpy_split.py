@@ -28,8 +28,8 @@ def sample_keys(block: np.ndarray, order: Order, step: int, seed: int) -> np.nda
 def divide(block: np.ndarray, order: Order, splitters: np.ndarray) -> tuple[np.ndarray, IntArray]:
     """Divide a chunk, or a copy; gives it, and where its segments begin, with the end of the last."""
     keys = block if is_plain(order) else encode(block, order)
-    if way := numpy_radix.direction(keys[None], turns_ties=True):
-        return keys[::way], _ends(keys[::way], splitters)
+    if step := numpy_radix.direction(keys[None], turns_ties=True):
+        return keys[::step], _ends(keys[::step], splitters)
     if keys is block:
         keys = np.array(block, order="C")
     return keys, divide_in_place(keys, splitters)
