@@ -12,6 +12,7 @@ an EPYC 7003 (AVX2, 512 KiB level-2 cache), NumPy 2.4, 2**24 keys, least of thre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,8 +33,8 @@ _COUNT_BLOCK = 1 << 18
 # dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
 # keys 162 us, words 88 and 117 us.
 SMALL = 1 << 11
-# Keys of a row that are tested for order first: so few that NumPy keeps the interpreter's
-# lock, which many threads wait for longer than for a longer test.
+# Keys of a row that are looked at before all are: so few that NumPy keeps the interpreter's
+# lock, which many threads wait for longer than for a longer look.
 _PROBED_KEYS = 400
 # Longest row for which NumPy's insertion sort wins. 2**20 keys in
 # rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
@@ -133,7 +134,10 @@ def sort(codes: Array) -> None:
     # 8- and 16-bit codes are counted in long rows, sorted by NumPy's radix sort in shorter ones, and as words in short
     # ones; NumPy's vectorised sort needs AVX-512 for them.
     rows = as_rows(codes)
-    if codes.dtype.itemsize > 2:
+    if step := direction(rows, turns_ties=True):
+        if step < 0:
+            rows[...] = rows[:, ::-1]
+    elif codes.dtype.itemsize > 2:
         rows.sort(axis=-1)
     elif rows.shape[-1] <= WIDENED_ROW:
         for across, _ in tiles(rows.shape):
@@ -175,20 +179,25 @@ def sort_with_positions(codes: Array) -> tuple[Array, Array]:
 
 
 def _known_positions(rows: Array) -> Array | None:
-    """Find the positions without sorting words: of narrow codes, of few keys, and of rows in order; else None."""
+    """Find the positions without sorting words: of narrow codes, few keys, and rows in order or reversed; else None."""
     narrow = rows.dtype.itemsize == 1 or (rows.dtype.itemsize == 2 and rows.shape[-1] <= _CACHED_ROW)
     if (narrow and rows.shape[-1] > WIDENED_ROW) or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
         return np.argsort(rows, axis=-1, kind="stable").astype(np.int64, copy=False)
-    if not (_in_order(rows[:1, :_PROBED_KEYS]) and _in_order(rows)):
+    step = direction(rows, turns_ties=False)
+    if not step:
         return None
-    positions = np.arange(rows.shape[-1], dtype=np.int64).reshape(1, -1)
-    return positions if len(rows) == 1 else np.repeat(positions, len(rows), axis=0)
+    positions = np.arange(rows.shape[-1], dtype=np.int64)[None, ::step]
+    return np.ascontiguousarray(positions) if len(rows) == 1 else np.repeat(positions, len(rows), axis=0)
 
 
-def _in_order(rows: Array) -> bool:
-    """Tell whether each row ascends; the test ends at the first block that does not."""
-    parts = (rows[across, along.start : along.stop + 1] for across, along in tiles(rows.shape))
-    return all((part[:, :-1] <= part[:, 1:]).all() for part in parts)
+def direction(rows: Array, *, turns_ties: bool) -> int:
+    """Tell whether each row ascends, 1, descends, so that it may be turned, -1, or neither, 0."""
+    # Of most rows that do neither, few keys are looked at.
+    for step, follows in (1, np.less_equal), (-1, np.greater_equal if turns_ties else np.greater):
+        parts = (rows[across, along.start : along.stop + 1] for across, along in tiles(rows.shape))
+        if all(follows(part[:, :-1], part[:, 1:]).all() for part in chain([rows[:1, :_PROBED_KEYS]], parts)):
+            return step
+    return 0
 
 
 def _counting_sort(row: Array) -> None:
@@ -265,8 +274,6 @@ def _low_bits(codes: Array, least: int, dropped: int) -> Array:
 def merge_runs(codes: Array, offsets: Array) -> None:
     """Merge contiguous sorted runs ``codes[offsets[i]:offsets[i + 1]]`` in place."""
     # NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
-    if runs_follow(codes, offsets):
-        return
     # Narrow codes are counted, which reads them once in any order.
     if codes.dtype.itemsize > 2 and prefers_merge(codes.dtype, int(np.count_nonzero(np.diff(offsets)))):
         codes.sort(kind="stable")
@@ -274,10 +281,13 @@ def merge_runs(codes: Array, offsets: Array) -> None:
         sort(codes)
 
 
-def runs_follow(codes: Array, offsets: Array) -> bool:
-    """Tell whether contiguous sorted runs are in order as they are."""
-    starts = np.unique(offsets[:-1][np.diff(offsets) > 0])[1:]
-    return bool((codes[starts - 1] <= codes[starts]).all())
+def order_of_runs(first: Array, last: Array) -> Array | None:
+    """Find in which order sorted runs follow each other, from their first and last keys; None if they overlap."""
+    placed = np.lexsort((last, first))
+    earlier, later = placed[:-1], placed[1:]
+    # Equal keys stay in the order of the runs.
+    apart = np.where(earlier < later, last[earlier] <= first[later], last[earlier] < first[later])
+    return placed if apart.all() else None
 
 
 def argmerge_runs(codes: Array, offsets: Sequence[int] | Array) -> Array:

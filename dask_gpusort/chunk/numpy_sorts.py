@@ -67,9 +67,12 @@ def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np
 
 def merge(pieces: Sequence[Run], order: Order) -> Run:
     """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs."""
-    joined = Run.concat(pieces, copy=None)
+    placed = _following(pieces, order)
+    joined = Run.concat(placed or pieces, copy=None)
     if len(pieces) == 1:
         return joined
+    if placed:
+        return joined.own() if joined.values else joined
     offsets = np.cumsum([0, *map(len, pieces)])
     if order.coded and not joined.values:
         members = _tie_members(joined.keys, order)
@@ -79,11 +82,19 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if not joined.values and _merged_by_numpy(order, len(pieces)):
         _sort_by_numpy(joined.keys, stable=True)
         return joined
-    if order.coded and numpy_radix.runs_follow(joined.keys, offsets):
-        return joined.own()
     permutation = argsort_keys(joined.keys, order, offsets)
     keys, *values = (array.take(permutation, axis=0) for array in joined.arrays)
     return Run(keys, tuple(values))
+
+
+def _following(pieces: Sequence[Run], order: Order) -> list[Run]:
+    """Sorted runs in the order in which they follow each other; none if they overlap or have no codes."""
+    filled = [piece for piece in pieces if len(piece)]
+    if not order.coded or not filled:
+        return []
+    first, last = (floor(np.array([piece.keys[end] for piece in filled]), order) for end in (0, -1))
+    placed = numpy_radix.order_of_runs(first, last)
+    return [] if placed is None else [filled[number] for number in placed]
 
 
 def sorted_by_numpy(order: Order) -> bool:

@@ -13,10 +13,6 @@ from ..table.splitters import after
 from . import numpy_radix
 from .numpy_keys import decode, encode
 
-#: Keys that are looked at before all are.
-PROBED_KEYS = 400
-
-
 NOT_DIVIDED: IntArray = np.empty(0, np.int64)
 
 
@@ -45,10 +41,15 @@ def sample_keys(block: np.ndarray, order: Order, step: int, seed: int) -> np.nda
 
 
 def divide(block: np.ndarray, order: Order, splitters: np.ndarray) -> Divided:
-    """Divide a copy of a chunk."""
-    keys, numbers, negatives = _numbers_first(
-        np.array(block, order.dtype, order="C") if is_plain(order) else encode(block, order)
-    )
+    """Divide a chunk, or a copy."""
+    source = np.asarray(block, order.dtype) if is_plain(order) else encode(block, order)
+    keys, numbers, negatives = _numbers_first(source)
+    part = keys[:numbers]
+    if step := numpy_radix.direction(part[None], turns_ties=True):
+        keys = part[::step] if numbers == len(keys) else np.concatenate([part[::step], keys[numbers:]])
+        return Divided(keys, numbers, negatives, _ends(keys, numbers, splitters))
+    if keys is block:
+        keys = np.array(block, order="C")
     return Divided(keys, numbers, negatives, divide_in_place(keys, numbers, splitters))
 
 
@@ -80,20 +81,23 @@ def _sorted_codes(keys: np.ndarray, order: Order) -> np.ndarray:
     return decode(codes, order)
 
 
-def in_order(keys: np.ndarray) -> bool:
-    """Whether keys ascend; of most that do not, some are looked at."""
-    return all(bool((part[:-1] <= part[1:]).all()) for part in (keys[:PROBED_KEYS], keys))
-
-
 def divide_in_place(keys: np.ndarray, numbers: int, splitters: np.ndarray) -> IntArray:
     """Divide keys, of which the first ones are no NaN; gives `Divided.ends`."""
     # Where a key has a segment of its own, keys are few, and sorted faster than they are divided.
-    few, part = bool((after(splitters[:-1]) == splitters[1:]).any()), keys[:numbers]
-    ordered = in_order(part)
-    if few and not ordered:
-        numpy_radix.sort(part)
-    inner = np.searchsorted(part, splitters) if few or ordered else _placed(part, splitters)
-    return np.concatenate([[0], inner, [numbers] if keys.dtype.kind != "f" else [numbers, len(keys)]]).astype(np.int64)
+    if not (after(splitters[:-1]) == splitters[1:]).any():
+        return _framed(_placed(keys[:numbers], splitters), keys, numbers)
+    numpy_radix.sort(keys[:numbers])
+    return _ends(keys, numbers, splitters)
+
+
+def _ends(keys: np.ndarray, numbers: int, splitters: np.ndarray) -> IntArray:
+    """`Divided.ends` of sorted keys."""
+    return _framed(np.searchsorted(keys[:numbers], splitters), keys, numbers)
+
+
+def _framed(inner: IntArray, keys: np.ndarray, numbers: int) -> IntArray:
+    """`Divided.ends`, from where segments of numbers but the first begin."""
+    return np.concatenate([[0], inner, [numbers, len(keys)][keys.dtype.kind != "f" :]]).astype(np.int64)
 
 
 def _placed(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
@@ -115,7 +119,9 @@ def _placed(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
 
 def sort_pieces(pieces: Sequence[np.ndarray], order: Order, negatives: int = 0) -> np.ndarray:
     """Sort divided keys of several chunks as one array, into the user's keys; `negatives` of them are before +0.0."""
-    keys = np.concatenate(pieces)
+    # Pieces that are in order and apart are in order as one array.
+    filled = sorted(filter(len, pieces), key=lambda piece: (piece[0], piece[-1]))
+    keys = np.concatenate(filled or pieces)
     _sort_numbers(keys, negatives)
     return keys if is_plain(order) else decode(keys, order)
 
@@ -130,8 +136,7 @@ def sort_joined(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
 
 def _sort_numbers(keys: np.ndarray, negatives: int) -> None:
     """Sort keys of which none is NaN, in place."""
-    if not in_order(keys):
-        numpy_radix.sort(keys)
+    numpy_radix.sort(keys)
     if keys.dtype.kind == "f":
         first, last = np.searchsorted(keys, 0.0), np.searchsorted(keys, 0.0, "right")
         middle = min(max(negatives, first), last)

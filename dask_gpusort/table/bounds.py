@@ -138,7 +138,8 @@ def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: 
     start = np.searchsorted(chunk, every)
     first = np.where(low > start, right[low - 1], 0)
     low = np.minimum(low, len(keys) - 1)
-    first = np.where((chunk[low] == every) & (number[low] < end[before]), left[low], first)
+    equal = (chunk[low] == every) & (before <= number[low]) & (number[low] < end[before])
+    first = np.where(equal, left[low], first)
     last = np.where(high >= start, np.where(number[high] < begin[behind], following[high], right[high]), 0)
     # A boundary among the keys of one chunk that are equal.
     ties = (right - left)[permutation]

@@ -14,19 +14,21 @@ from support import strategies as ours
 from support.oracle import assert_same_bits
 
 import dask_gpusort
-from dask_gpusort.chunk import numpy_split
+from dask_gpusort.chunk import numpy_radix, numpy_split
 from dask_gpusort.chunk.numpy_keys import decode, encode
 from dask_gpusort.graph.explain import plans_of
 from dask_gpusort.graph.sort import sort_last
 from dask_gpusort.order import Order
 from dask_gpusort.table import splitters
 
-SIZE = 40_000
+SIZE, CHUNK = 40_000, 7_000
 #: How keys are distributed, by a generator and their number.
 SPREADS = {
     "random": lambda rng, size: rng.integers(-(2**62), 2**62, size),
     "sorted": lambda rng, size: np.arange(size) * 3,
     "reversed": lambda rng, size: np.arange(size)[::-1] * 3,
+    "reversed ties": lambda rng, size: np.arange(size)[::-1] // 3,
+    "sorted chunks": lambda rng, size: np.roll(np.arange(size) // 3, 2 * CHUNK),
     "tail": lambda rng, size: np.append(np.arange(size - 50), np.arange(50)),
     "clusters": lambda rng, size: rng.choice([-(10**15), 10**15], size) + rng.integers(0, 999, size),
     "one": lambda rng, size: np.full(size, 7),
@@ -122,21 +124,31 @@ def test_what_a_sample_misses_is_found():
     assert max(sizes) <= 2 * SIZE // 6
 
 
-@pytest.mark.parametrize("spread", ["sorted", "one"])
-def test_what_is_in_order_is_not_sorted(spread):
-    keys = SPREADS[spread](np.random.default_rng(0), SIZE)
+@pytest.mark.parametrize("spread", ["sorted", "one", "reversed", "reversed ties", "sorted chunks"])
+@pytest.mark.parametrize("dtype", ["i8", "f8"])
+def test_what_is_in_order_is_not_sorted(spread, dtype):
+    keys = SPREADS[spread](np.random.default_rng(0), SIZE).astype(dtype)
+    wanted, sort = np.sort(keys), numpy_radix.sort
+
+    def looking(codes):
+        assert np.array_equal(codes, np.sort(codes))
+        sort(codes)
+
     with (
-        mock.patch.object(numpy_split.numpy_radix, "sort", side_effect=AssertionError),
+        mock.patch.object(numpy_radix, "sort", looking),
         mock.patch.object(numpy_split, "_placed", side_effect=AssertionError),
     ):
-        assert_same_bits(groups_of(da.from_array(keys, chunks=7_000), 4)[0], keys)
+        assert_same_bits(groups_of(da.from_array(keys, chunks=CHUNK), 4)[0], wanted)
 
 
-def test_the_source_is_not_written():
-    keys = SPREADS["few"](np.random.default_rng(0), SIZE)
+@pytest.mark.parametrize("spread", ["few", "sorted", "reversed"])
+def test_the_source_is_not_written(spread):
+    keys = SPREADS[spread](np.random.default_rng(0), SIZE)
     before = keys.copy()
     darr = da.from_array(keys, chunks=7_000).persist()
-    groups_of(darr, 4)
+    found = groups_of(darr, 4)[0]
+    found += 1
+    assert not np.may_share_memory(found, keys)
     assert_same_bits(keys, before)
     assert_same_bits(darr.compute(), before)
 

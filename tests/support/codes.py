@@ -40,11 +40,12 @@ def shapes_of_input(n, dtype):
     yield "random", codes
     yield "sorted", ordered
     yield "reversed", ordered[::-1].copy()
+    yield "reversed, with two ties", np.append(np.arange(n - 1)[::-1], 0).astype(dtype)
     yield "reversed, strictly", np.arange(n)[::-1].astype(dtype)
     yield "reversed, few distinct", np.sort(few)[::-1].copy()
     yield "few distinct", few
     yield "constant", np.full(n, codes[0])
     yield "few outliers", outliers
-    yield "one descent at the end of a block", np.append(ordered[n // 2 :], ordered[: n // 2])
+    yield "one descent at the end of a block", np.append(ordered[-BLOCK_KEYS:], ordered[:-BLOCK_KEYS])
     yield "ties above the low bits", codes & ~dtype.type(0) << dtype.type(dtype.itemsize * 4)
     yield "ties in the high part", np.where(np.arange(n) % 3 == 0, codes, codes % dtype.type(200))

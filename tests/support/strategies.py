@@ -65,7 +65,9 @@ WITH_TIES = [np.dtype(name) for name in ("f2", "f4", "f8", ">f8", "c8", "c16")] 
     PLAIN_RECORD,
 ]
 
-DISTRIBUTIONS = ("constant", "few", "special", "small", "bits", "zipf", "sorted", "reversed")
+#: Distributions whose keys are in order, or parts of them.
+ORDERED = ("sorted", "reversed", "reversed ties", "sorted parts", "sorted but for a tail")
+DISTRIBUTIONS = ("constant", "few", "special", "small", "bits", "zipf", *ORDERED)
 
 #: Up to 2.4, NumPy compares variable-width strings only up to the first NUL.
 NUL_COUNTS = NumpyVersion(np.__version__) >= "2.5.0"
@@ -86,14 +88,21 @@ def make(dtype: Any, size: int, distribution: str = "bits", seed: int = 0) -> Ar
     zipf         Zipf(1.2) ranks
     sorted       random bits in order
     reversed     random bits in reverse order
+
+    reversed ties, sorted parts (at random places), sorted but for a tail
     ===========  ====================================================================
     """
     rng = np.random.default_rng(seed)
     dtype = _dtype(dtype)
     if dtype.names is not None:
         return _records(rng, dtype, size, distribution)
-    if distribution in ("sorted", "reversed"):
-        return oracle.sort(make(dtype, size, "bits", seed), descending=distribution == "reversed")
+    if distribution in ORDERED:
+        keys = make(dtype, size, "special" if distribution == "reversed ties" else "bits", seed)
+        if distribution == "sorted but for a tail":
+            return np.concatenate([oracle.sort(keys[: -size // 8]), keys[-size // 8 :]])
+        keys = oracle.sort(keys, descending="reversed" in distribution)
+        parts = np.array_split(keys, 4 if distribution == "sorted parts" else 1)
+        return np.concatenate([parts[number] for number in rng.permutation(len(parts))])
     pool = _pool(rng, dtype, size, distribution)
     if distribution in ("constant", "few"):
         pool = pool[rng.integers(0, len(pool), 1 if distribution == "constant" else 3)]
@@ -218,7 +227,7 @@ def _records(rng: np.random.Generator, dtype: np.dtype[Any], size: int, distribu
         field, _ = dtype.fields[name][:2]  # type: ignore[index]
         # The later fields matter only where the earlier ones tie.
         spread = "few" if number == 0 and distribution == "bits" else distribution
-        if spread in ("sorted", "reversed"):
+        if spread in ORDERED:
             spread = "few"
         shape = (size, *field.shape)
         record[name] = make(field.base, math.prod(shape), spread, int(rng.integers(1 << 31))).reshape(shape)
