@@ -82,7 +82,7 @@ def test_search_by_columns_agrees_with_numpy(side, data, descending):
 
 
 @pytest.mark.parametrize("num_words", [2, 3])
-@given(seed=st.integers(0, 99), lengths=st.lists(st.integers(0, 60), min_size=1, max_size=9))
+@given(seed=st.integers(0, 99), lengths=st.lists(st.integers(0, 250), min_size=1, max_size=9))
 def test_words_are_sorted_and_merged_as_rows(num_words, seed, lengths):
     order = of_words(num_words)
     rng = np.random.default_rng(seed)
