@@ -195,6 +195,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "chunk/test_numpy_ops.py chunk/test_numpy_top.py": {
         "keys: a search passes a tie class": ('if side == "right" else needles', "if False else needles"),
+        "words: groups of equal first words": ("group.sort()", "pass"),
+        "words: the least of the first ones": ("dtype=np.uint64) + least, sizes", "dtype=np.uint64), sizes"),
         "top: ties of the last one": ("(np.cumsum(ties, axis=1) <= missing)", "ties"),
         "top: equal keys of other bits": ("several = _in_tie_class(first, order).any(axis=1)", "several = []"),
         "rows: bits of NaN": ("if fits and plain and not count_nans(rows):", "if fits and plain:"),
@@ -410,6 +412,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
         "groups: lanes that are too long": ('needed != "nothing" and plan.strategy', "False and plan.strategy"),
         "groups: a group in two chunks": ('(needed == "groups" and whole and lanes.chunks > 1)', "lanes.chunks > 1"),
+        "groups: bits of keys in a code": (
+            "encode(checked_chunk(block, expected), Order(expected))",
+            "encode(-(-block), Order(expected))",
+        ),
+        "groups: labels in front of keys": ("packed[:, 1 - which] if packed", "packed[:, which] if packed"),
         "groups: labels of another length": ("if own.length != block.shape[axis]:", "if False:"),
         "groups: unlike integers": ("codes[(groups >= bounds.min) & (groups <= bounds.max)], groups", "codes, groups"),
         "groups: sizes of the groups of a part": (

@@ -176,10 +176,10 @@ class Segments(NamedTuple):
         differ[1:] = labels[1:] != labels[:-1]
         starts = np.flatnonzero(differ)
         sizes = np.diff(np.concatenate([starts, np.full_like(starts, len(labels), shape=1)]))
-        before = np.zeros_like(starts, shape=len(labels) + 1)
-        if keys.dtype.kind in "fcmM":
-            before[1:] = np.cumsum(keys[: len(labels)] != keys[: len(labels)])
-        return cls(labels[starts], starts, sizes, before[starts + sizes] - before[starts])
+        nans = np.zeros_like(starts)
+        if keys.dtype.kind in "fcmM" and (found := np.flatnonzero(keys[: len(labels)] != keys[: len(labels)])).size:
+            nans = np.bincount(np.searchsorted(starts, found, "right") - 1, minlength=len(starts))
+        return cls(labels[starts], starts, sizes, nans)
 
 
 def edge_of(labels: Any, keys: Any, count: int | None) -> Edge:

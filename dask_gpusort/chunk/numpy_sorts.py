@@ -34,6 +34,8 @@ _COMPARED_KINDS = "biufcmMSU"
 def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
     """Sort keys in transit along the last axis, in place if possible."""
     if not order.coded:
+        if order.words:
+            return numpy_words.sort(array)
         if not sorted_by_numpy(order):
             return array.take(argsort_keys(array, order), axis=0)
         # Equal strings have equal bits, so NumPy's unstable sort gives the same result as a stable one. Of StringDType
@@ -82,6 +84,8 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if not joined.values and _merged_by_numpy(order, len(pieces)):
         _sort_by_numpy(joined.keys, stable=True)
         return joined
+    if order.words and not joined.values:
+        return Run(numpy_words.sort(joined.keys, offsets))
     permutation = argsort_keys(joined.keys, order, offsets)
     keys, *values = (array.take(permutation, axis=0) for array in joined.arrays)
     return Run(keys, tuple(values))

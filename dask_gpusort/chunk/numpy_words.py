@@ -40,6 +40,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _WIDE_BITS = 16
 #: A digit with more bits of one column than this takes no other column: if it is the whole column, it is not copied.
 _WHOLE_BITS = 56
+#: Least average size of groups of equal first words that are sorted one by one.
+_LEAST_GROUP = 1 << 6
 #: Keys in a block of the step that resolves ties: the numbers of its tie groups leave most of a word for the digit.
 _TIED_KEYS = 1 << 18
 
@@ -141,6 +143,25 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
     if reader.more():
         _resolve_ties(permutation, code, reader)
     return permutation
+
+
+def sort(words: Array, offsets: IntArray | None = None) -> Array:
+    """Sort keys of words, shape (n, words); sorted runs of them, as in `argsort`, are merged, and overwritten."""
+    if words.shape[1] == 2 and len(words):
+        first, least = words[:, 0], words[:, 0].min()
+        span = int(first.max() - least) + 1
+        if span * _LEAST_GROUP <= len(words):
+            # Few groups of equal first words: only these are argsorted, as narrow codes.
+            codes = (first - least).astype(code_of(span.bit_length()))
+            order = numpy_radix.argsort(codes) if offsets is None else numpy_radix.argmerge_runs(codes, offsets)
+            second, sizes = words[:, 1].take(order), np.bincount(codes, minlength=span)
+            for group in np.split(second, np.cumsum(sizes)[:-1]):
+                group.sort()
+            found = np.empty_like(words) if offsets is None else words
+            found[:, 0] = np.repeat(np.arange(span, dtype=np.uint64) + least, sizes)
+            found[:, 1] = second
+            return found
+    return words.take(argsort(columns_of(words), offsets), axis=0)
 
 
 def _resolve_ties(permutation: IntArray, code: Array, reader: _Reader) -> None:

@@ -93,6 +93,23 @@ def test_a_group_in_many_chunks_is_sorted_by_its_keys():
     }
 
 
+@pytest.mark.parametrize("labels", ["u1", "?", "f8", ">i4", "U3"])
+@pytest.mark.parametrize("keys", ["?", "f2", "f4", ">f8", "g", "i1", "u8", "M8[s]"])
+def test_keys_that_are_sorted_with_lazy_labels_keep_their_bits(keys, labels):
+    """Both are in one code, in two words, or beside each other."""
+    rng = np.random.default_rng(0)
+    array, by_ = rng.integers(-3, 3, 2000).astype(keys), rng.integers(0, 2, 2000).astype(labels)
+    named, signed = np.unique(by_), array.dtype.kind == "f"
+    if signed:
+        array[(array == 0) & (by_ == named[-1])] = -0.0
+    lazy = da.from_array(array, chunks=300), da.from_array(by_, chunks=500)
+    found = dask_gpusort.quantile(lazy[0], 0.6, by=lazy[1], method="inverted_cdf", strategy="sort").compute()
+    wanted = np.array([np.quantile(array[by_ == label], 0.6, method="inverted_cdf") for label in named])
+    np.testing.assert_array_equal(found, wanted)
+    if signed:
+        np.testing.assert_array_equal(np.signbit(found), [False, True])
+
+
 @pytest.mark.parametrize("strategy", ["auto", "sort"])
 @pytest.mark.parametrize("wanted", [None, [4, 9, 1]])
 def test_unknown_sizes(wanted, strategy):

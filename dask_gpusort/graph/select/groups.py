@@ -30,6 +30,7 @@ from ...chunk.groups import Groups, edge_of, gather_groups, head_of, join_edges,
 from ...chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ...chunk.reducers import Reducer
 from ...chunk.tie_groups import may_be_nan
+from ...order import Order
 from ...plan import Plan
 from ...plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
 from ...plan.select import Lanes
@@ -41,7 +42,7 @@ from ..explain import note
 from ..input_checks import checked_chunk, checked_lanes, only_chunk, wrong_size
 from ..inputs import blockwise, rechunk, same_chunks, with_axes
 from ..runtime import Runtime
-from ..sort.build import build_moved
+from ..sort.build import build_moved, build_packed
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 from .statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, whole_lanes
 
@@ -351,13 +352,40 @@ def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: 
     count = labels.group_count
     if count is not None:
         codes = _looked_up(codes, np.arange(count + 1))
-    codes = _in_library_of(codes, keys)
-    moved = build_moved([keys, codes], [False, False], [keys, codes], None)
+    moved = _sorted_pairs(keys, _in_library_of(codes, keys))
     recipe = GroupPicks(tuple(array.name for array in moved), len(keys.chunks[0]), count, statistic, dtype)
     chunks = (math.nan,) * len(keys.chunks[0]) if count is None else (count,)
     meta = np.empty_like(keys._meta, shape=(0,) * (len(statistic.shape) + 1), dtype=dtype)
     output = Output(meta, (*((size,) for size in statistic.shape), chunks))
     return new_arrays(recipe, moved, [output], "quantile")[0]
+
+
+def _sorted_pairs(keys: Any, labels: Any) -> Sequence[Any]:
+    """Keys and labels, sorted by the labels, and those of equal labels by the keys."""
+    if not all(Order(array.dtype).coded for array in (keys, labels)):
+        return build_moved([keys, labels], [False, False], [keys, labels], None)
+    # Both are in the code that is sorted, so nothing moves with it. A key is encoded before, or it would be the least
+    # of its equals.
+    dtypes = keys.dtype, labels.dtype
+    meta = np.empty_like(keys._meta, dtype=f"u{keys.dtype.itemsize}")
+    codes = keys.map_blocks(encode_keys, keys.dtype, dtype=meta.dtype, meta=meta)
+    packed = build_packed([codes, labels], [False, False])
+    drop = [1][: packed.ndim - 1]
+    return [
+        packed.map_blocks(unpack_keys, dtypes, which, dtype=array.dtype, meta=array._meta, drop_axis=drop)
+        for which, array in enumerate([keys, labels])
+    ]
+
+
+def encode_keys(block: Any, expected: np.dtype[Any]) -> Any:
+    """Task: codes of a chunk of keys, one to one."""
+    return ops_for(block).encode(checked_chunk(block, expected), Order(expected))
+
+
+def unpack_keys(packed: Any, dtypes: Sequence[np.dtype[Any]], which: int) -> Any:
+    """Task: the keys of a chunk, or the labels which are in front of them."""
+    codes = packed[:, 1 - which] if packed.ndim > 1 else packed >> which * 8 * dtypes[0].itemsize
+    return ops_for(packed).decode(codes.astype(f"u{dtypes[which].itemsize}"), Order(dtypes[which]))
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,12 @@ def build_moved(
     return _sort_keys(Options().request("values", keys), keys, values, 0, chunks)
 
 
+def build_packed(arrays: Sequence[Any], directions: Sequence[bool]) -> Any:
+    """Sort several one-dimensional keys alone, packed into one array, the last one most significant."""
+    keys = _without_parts(lexsort_keys(arrays, directions))
+    return _sort_keys(Options().request("keys", keys), keys, (), 0, None)[0]
+
+
 def build_sort_by_keys(
     options: Options,
     arrays: Sequence[Any],
@@ -114,7 +120,7 @@ def build_sort_by_keys(
 
 
 def _without_parts(keys: Keys) -> Keys:
-    """Keys that are packed before the sort: a task that packs parts moves no values."""
+    """Keys that are packed before the sort: a task that packs parts moves no values, and gives no packed keys."""
     return Keys(keys.array, keys.order)
 
 
