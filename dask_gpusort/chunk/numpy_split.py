@@ -29,7 +29,8 @@ def is_plain(order: Order) -> bool:
     """Whether NumPy sorts the user's keys as their codes are sorted, but for zeros and NaN."""
     # NumPy divides float32 in 1.6 times the time of their codes (an EPYC with AVX2), so these are encoded.
     known = (order.dtype.kind in "iu" and order.dtype.itemsize > 2) or order.dtype == np.float64
-    return known and order.dtype.isnative and not order.descending and not order.has_ties
+    ascends = order.coded and not order.descending and not order.has_ties  # with `less`, keys have no codes
+    return ascends and known and order.dtype.isnative
 
 
 def sample_keys(block: np.ndarray, order: Order, step: int, seed: int) -> np.ndarray:
