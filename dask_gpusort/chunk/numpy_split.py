@@ -49,8 +49,8 @@ def divide(block: np.ndarray, order: Order, splitters: np.ndarray) -> Divided:
     if step := numpy_radix.direction(part[None], turns_ties=True):
         keys = part[::step] if numbers == len(keys) else np.concatenate([part[::step], keys[numbers:]])
         return Divided(keys, numbers, negatives, _ends(keys, numbers, splitters))
-    if keys is block:
-        keys = np.array(block, order="C")
+    if np.may_share_memory(keys, block):
+        keys = np.array(keys, order="C")
     return Divided(keys, numbers, negatives, divide_in_place(keys, numbers, splitters))
 
 
