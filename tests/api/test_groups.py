@@ -102,12 +102,13 @@ def test_keys_that_are_sorted_with_lazy_labels_keep_their_bits(keys, labels):
     named, signed = np.unique(by_), array.dtype.kind == "f"
     if signed:
         array[(array == 0) & (by_ == named[-1])] = -0.0
-    lazy = da.from_array(array, chunks=300), da.from_array(by_, chunks=500)
-    found = dask_gpusort.quantile(lazy[0], 0.6, by=lazy[1], method="inverted_cdf", strategy="sort").compute()
     wanted = np.array([np.quantile(array[by_ == label], 0.6, method="inverted_cdf") for label in named])
-    np.testing.assert_array_equal(found, wanted)
-    if signed:
-        np.testing.assert_array_equal(np.signbit(found), [False, True])
+    for sizes in ((300, 500), (2000, 500), (2000, 2000)):
+        lazy = (da.from_array(one, chunks=size) for one, size in zip((array, by_), sizes, strict=True))
+        found = dask_gpusort.quantile(next(lazy), 0.6, by=next(lazy), method="inverted_cdf", strategy="sort").compute()
+        np.testing.assert_array_equal(found, wanted)
+        if signed:
+            np.testing.assert_array_equal(np.signbit(found), [False, True])
 
 
 @pytest.mark.parametrize("strategy", ["auto", "sort"])

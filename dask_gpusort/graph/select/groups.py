@@ -362,8 +362,9 @@ def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: 
 
 def _sorted_pairs(keys: Any, labels: Any) -> Sequence[Any]:
     """Keys and labels, sorted by the labels, and those of equal labels by the keys."""
-    # CuPy sorts keys of several words only for what moves with them.
-    if library_of(keys._meta) != "numpy" or not all(Order(array.dtype).coded for array in (keys, labels)):
+    # CuPy chunks, and one chunk, are sorted by keys of several words only for what moves with them.
+    alone = library_of(keys._meta) == "numpy" and keys.numblocks != (1,)
+    if not alone or not all(Order(array.dtype).coded for array in (keys, labels)):
         return build_moved([keys, labels], [False, False], [keys, labels], None)
     # Both are in the code that is sorted, so nothing moves with it. A key is encoded before, or it would be the least
     # of its equals.
