@@ -31,7 +31,7 @@ from support import strategies as ours
 from support.oracle import assert_same_values
 from support.ranks import ranks_of_lanes
 from support.sorting import check_sizes, computed_in_chunks, groups, no_computation
-from support.statistics import given_to_numpy, where_sums_fit, without_extremes
+from support.statistics import TAKES_Q_AS_GIVEN, given_to_numpy, where_sums_fit, without_extremes
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
@@ -573,10 +573,6 @@ def in_rounds(rounds: int) -> Any:
     return mock.patch.multiple(select, FETCHED_BYTES=fetched, LEAST_SAMPLES=1 << 9, MOST_ROUNDS=rounds)
 
 
-#: Whether NumPy gives quantiles of float16 by a float64 the dtype of the keys with this one method, as by a float.
-NARROWS = np.quantile(np.ones(1, "f2"), np.float64(0), method="averaged_inverted_cdf").dtype == np.float16
-
-
 def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     shape = tuple(max(size, 1) for size in shape)
     shape = (shape[0] * draw(st.sampled_from([1, 40])),) if len(shape) == 1 else shape
@@ -595,8 +591,6 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
         # Of two-dimensional q, NumPy's functions that skip NaN put only the first dimension in front.
         q = np.stack([q, q]) if q.ndim and "nan" not in name and draw(st.booleans()) else q
         arguments = [given_to_numpy((q * 100 if "percent" in name else q).tolist()), axis]
-        if NARROWS and options["method"] == "averaged_inverted_cdf" and q.ndim == 0:
-            arguments[0] = float(arguments[0])
     strategy = draw(st.sampled_from(("auto", "samples", "rechunk", "join")))
     rounds, most = draw(st.sampled_from([1, 1, 2, 4])), draw(st.sampled_from([0, 16]))
 
@@ -605,8 +599,8 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
             return getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options)
 
     wanted, array = where_sums_fit(lambda keys: np.asarray(getattr(np, name)(keys, *arguments, **options)), array)
-    if "nan" in name:
-        # NumPy gives all lanes the dtype of the first, which differs if that has only NaN to skip.
+    if "nan" in name or not TAKES_Q_AS_GIVEN:
+        # NumPy gives all lanes the dtype of the first, which differs if that has only NaN to skip; before 2.4, any NaN.
         wanted = wanted.astype(np.asarray(getattr(np, name)(np.ones_like(array), *arguments, **options)).dtype)
     return Case(
         [array],
