@@ -51,7 +51,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "floats: NaN of several bits": ("if not (bits[1:] != bits[:-1]).any():", "if True:"),
         "decisions: a cut too far from its rank": ("[1:] < ranks[:-1]]", "[1:] < 0]"),
         "order: of all keys": ("chain([rows[:1, :_PROBED_KEYS]], parts))", "[rows[:1, :_PROBED_KEYS]])"),
-        "order: the source is not written": ("if np.may_share_memory(keys, block):", "if keys is block:"),
+        "order: the source is not written": ("np.may_share_memory(keys, block)", "keys is block"),
         "trims: what is in the next group": ("min(last + 2, groups)", "min(last + 1, groups)"),
         "trims: what is in the group before": ("max(start - group.start, 0), max(", "0, max("),
     },

@@ -41,17 +41,26 @@ def sample_keys(block: np.ndarray, order: Order, step: int, seed: int) -> np.nda
     return drawn if is_plain(order) else encode(drawn, order)
 
 
-def divide(block: np.ndarray, order: Order, splitters: np.ndarray) -> Divided:
-    """Divide a chunk, or a copy."""
-    source = np.asarray(block, order.dtype) if is_plain(order) else encode(block, order)
+def divide(blocks: Sequence[np.ndarray], order: Order, splitters: np.ndarray) -> Divided:
+    """Divide the keys of some chunks, which stay as they are."""
+    plain = is_plain(order)
+    sources = [np.asarray(block, order.dtype) if plain else encode(block, order) for block in blocks]
+    source = _joined(sources) if len(blocks) > 1 else sources[0]
     keys, numbers, negatives = _numbers_first(source)
     part = keys[:numbers]
     if step := numpy_radix.direction(part[None], turns_ties=True):
         keys = part[::step] if numbers == len(keys) else np.concatenate([part[::step], keys[numbers:]])
         return Divided(keys, numbers, negatives, _ends(keys, numbers, splitters))
-    if np.may_share_memory(keys, block):
+    if any(np.may_share_memory(keys, block) for block in blocks):
         keys = np.array(keys, order="C")
     return Divided(keys, numbers, negatives, divide_in_place(keys, numbers, splitters))
+
+
+def _joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    """A copy of all pieces, in any order: those that are in order and apart are so as one array, or reversed."""
+    filled = [piece for piece in pieces if len(piece)]
+    falls = bool(filled and filled[0][0] > filled[0][-1])
+    return np.concatenate(sorted(filled, key=lambda piece: (piece[0], piece[-1]), reverse=falls) or pieces)
 
 
 def _numbers_first(keys: np.ndarray) -> tuple[np.ndarray, int, int]:
@@ -120,16 +129,14 @@ def _placed(keys: np.ndarray, splitters: np.ndarray) -> IntArray:
 
 def sort_pieces(pieces: Sequence[np.ndarray], order: Order, negatives: int = 0) -> np.ndarray:
     """Sort divided keys of several chunks as one array, into the user's keys; `negatives` of them are before +0.0."""
-    # Pieces that are in order and apart are in order as one array.
-    filled = sorted(filter(len, pieces), key=lambda piece: (piece[0], piece[-1]))
-    keys = np.concatenate(filled or pieces)
+    keys = _joined(pieces)
     _sort_numbers(keys, negatives)
     return keys if is_plain(order) else decode(keys, order)
 
 
 def sort_joined(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
     """Sort keys of several chunks, for which `is_plain` holds, as one array."""
-    run = Divided(*_numbers_first(np.concatenate(chunks, dtype=order.dtype)))
+    run = Divided(*_numbers_first(_joined([np.asarray(chunk, order.dtype) for chunk in chunks])))
     (keys,) = order_nans([run], order)
     _sort_numbers(keys[: run.numbers], run.negatives)
     return keys

@@ -932,7 +932,8 @@ def check(
         with (
             groups(data.draw(ours.groups)),
             dask.config.set(config),
-            # With one run for each thread, a run has several chunks of a small array.
+            # Runs of single chunks, or of several.
+            mock.patch.object(division, "THREADS_RUN_BYTES", data.draw(st.sampled_from([1, 1 << 20]))),
             mock.patch.object(division, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, division.RUNS_PER_THREAD]))),
             # Of few samples, groups receive keys of their neighbours too; of fewer, kept runs count twice.
             mock.patch.object(counting, "SAMPLES_PER_GROUP", data.draw(st.sampled_from([256, 1]))),

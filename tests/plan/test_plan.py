@@ -174,7 +174,7 @@ def test_explain_describes_the_plan():
     assert list(lines) == ["keys", "path", "samples", "table", "chunks", "groups", "exchange", "cost"]
     assert "float32, descending, stable" in lines["keys"]
     assert "merge" in lines["path"]
-    assert "100 in as 17 runs, 100 out" in lines["chunks"]
+    assert "100 in as 6 runs, 100 out" in lines["chunks"]
     assert "gather" in lines["exchange"]
     assert dask_gpusort.explain(x, exchange="tasks").exchange == "tasks"
     assert "radix" in dask_gpusort.explain(x, method="radix", stable=True).detail

@@ -33,7 +33,7 @@ from ...table import IntArray, exclusive_scan
 from ...table.splitters import after, choose_splitters, find_cuts
 from .._dask import List
 from ..tasks import Tasks
-from .local import LocalSort, RunSource, checked_blocks, chunk_arrays, run_columns
+from .local import LocalSort, RunSource, checked_blocks, chunk_arrays
 from .scan import checked_sizes
 from .scatter import RunList
 
@@ -73,7 +73,7 @@ def find_splitters(runs: list[list[Any]], sources: tuple[RunSource, ...], local:
 
 def divide_run(arrays: list[Any], source: RunSource, local: LocalSort, splitters: np.ndarray) -> Divided:
     """Task: a run, divided at the splitters."""
-    return divide(run_columns(arrays, source, local)[0], local.order, splitters)
+    return divide([keys for keys, *_ in checked_blocks(arrays, source, local)], local.order, splitters)
 
 
 def ranks_of_groups(size: int, groups: int) -> IntArray:
