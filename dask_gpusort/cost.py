@@ -1,4 +1,4 @@
-"""The cost of a plan: tasks, rounds, messages and bytes, from the plan alone.
+"""The cost of a plan: messages and bytes, from the plan alone.
 
 With n keys of w bytes (with companions) in P sorted runs, G groups, s samples a run in entries of e bytes, and c
 candidates, before which all runs count their keys if P and G are large::
@@ -38,41 +38,27 @@ WHOLE_ROWS = "rows are sorted whole: nothing is cut, so the method has no effect
 class Cost:
     """Count the cost of one sort on any machine."""
 
-    tasks: int  # without those that make the input
-    rounds: int  # of counting, the last one included
     #: Separate messages that the exchange sends from task to task. Of runs, the most that it may send: slices that are
     #: on the same worker, or in files of the same host, need none.
     messages: int
-    pieces: int  # cut out of chunks and merged in groups
     moved_bytes: float  # read and written by all tasks, nan if sizes are unknown
-    exchanged_bytes: float  # that the exchange passes on; with W workers the share 1 - 1/W crosses to another worker
     counted_bytes: float  # most that the counting tasks receive, in all rounds
 
 
 def cost_of(plan: Plan) -> Cost:
     """The cost of a plan, from shapes, dtypes and the number of groups."""
-    runs, groups = len(plan.runs), len(plan.groups)
-    all_bytes = sum(plan.sizes) * plan.row_bytes
-    senders = len(plan.sources)
+    runs, senders = len(plan.runs), len(plan.sources)
     if plan.exchange == "runs":  # those of one worker come together
         senders = min(runs, plan.processes - 1) if plan.processes else runs
+    counted = plan.table_bytes
+    if plan.candidates:
+        drawn = runs * plan.samples * (plan.order.transit_dtype.itemsize + ENTRY_BYTES)
+        counted = drawn + (runs + count_sums(runs)) * 8 * plan.candidates
     return Cost(
-        tasks=plan.num_tasks,
-        rounds=1 + bool(plan.candidates),
-        messages=senders * groups,
-        pieces=runs * groups if plan.exchange != "join" else 0,
-        moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
-        exchanged_bytes=all_bytes if CROSSINGS[plan.exchange] else 0,
-        counted_bytes=_counted_bytes(plan),
+        messages=senders * len(plan.groups),
+        moved_bytes=(4 + CROSSINGS[plan.exchange]) * sum(plan.sizes) * plan.row_bytes,
+        counted_bytes=counted,
     )
-
-
-def _counted_bytes(plan: Plan) -> float:
-    if not plan.candidates:
-        return plan.table_bytes
-    runs = len(plan.runs)
-    drawn = runs * plan.samples * (plan.order.transit_dtype.itemsize + ENTRY_BYTES)
-    return drawn + (runs + count_sums(runs)) * 8 * plan.candidates
 
 
 def describe(plan: Plan) -> Projection:

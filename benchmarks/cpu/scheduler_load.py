@@ -77,15 +77,22 @@ def make_keys() -> np.ndarray:
     raise AssertionError
 
 
+def recipe_of(plan: Plan, name: str = "x") -> SortRecipe:
+    """What the tasks of the sort of an array are made from."""
+    how = LocalSort(plan.order, positions=False), Finish(plan.order, with_keys=True, with_positions=False)
+    return SortRecipe(plan, *how, names=(name,), extra_dims=(0,))
+
+
 def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     """What follows from the plan alone."""
     runs, groups, total = len(plan.runs), len(plan.groups), sum(plan.sizes) * plan.row_bytes
+    recipe = recipe_of(plan)
     # If there are candidates, all handles are listed with those of tables, else with the cuts.
     cuts = (1 / FAN_IN, 0) if plan.candidates else (0, CUT_BYTES * (groups + 1))
     listed = runs * ((1 + cuts[0]) * len(pickle.dumps(LIKE)) + cuts[1])
     summary = plan.samples * (ORDER.transit_dtype.itemsize + ENTRY_BYTES) + 8 * plan.candidates
     return {
-        "tasks": plan.num_tasks + runs,
+        "tasks": len({**recipe.stages(), **recipe.output("sort", 0, (plan.chunks,))}) + runs,
         "pairs": runs * workers,
         "runs": runs,
         "groups": groups,
@@ -165,8 +172,7 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
         return result
 
     x = da.map_blocks(make_keys, chunks=(plan.sizes,), dtype="i8", meta=np.empty(0, "i8"))
-    how = LocalSort(plan.order, positions=False), Finish(plan.order, with_keys=True, with_positions=False)
-    recipe = SortRecipe(plan, *how, names=(x.name,), extra_dims=(0,))
+    recipe = recipe_of(plan, x.name)
     (y,) = new_arrays(recipe, (x,), [Output(x._meta, (plan.chunks,))], "sort")
     wrapped = Serialize(collections_to_expr([y]).optimize())
     expr, process = deserialize(*serialize(wrapped.data, serializers=["pickle"])), psutil.Process()

@@ -52,12 +52,6 @@ def _built(build: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[
         _noted.reset(token)
 
 
-def plans_of(build: Callable[..., Any], *arguments: Any, **options: Any) -> list[Any]:
-    """The plans that a builder makes: its own, then those of its steps."""
-    _, noted = _built(build, *arguments, **options)
-    return [plan for plan, *_ in noted if plan is not None]
-
-
 def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, **options: Any) -> Explanation:
     """Call a builder, and tell the first plan that it makes, behind what is said of its input."""
     found, noted = _built(build, *arguments, **options)

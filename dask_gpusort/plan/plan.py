@@ -133,29 +133,6 @@ class Plan:
         return range(self.awaited_by(len(self.groups) - 1).stop if self.groups else 0)
 
     @property
-    def num_tasks(self) -> int:
-        """Tasks of a sort with one output array, without those that make the input."""
-        runs, groups = len(self.runs), len(self.groups)
-        if self.exchange == "join":
-            return 1 + len(self.chunks)
-        if self.exchange == "gang":
-            members = 0 if self.groups_are_chunks else len(self.sources)
-            joined = members if not self.all_have_chunks else members and not self.known
-            return members + joined + len(self.chunks)
-        if self.by_tasks:
-            merges = groups - len(self.whole_chunks)
-            bundles = len(self.sources) * (2 + groups + self.cut_first)
-            return bundles + self.scans + merges + len(self.awaited) + len(self.chunks)
-        merges = groups - len(self.whole_chunks)
-        if self.sorts_last:
-            return 1 + runs + 1 + groups + len(self.chunks)
-        lists = 1 + (self.exchange == "gather")
-        if self.candidates:
-            lists += runs + counting.count_sums(runs)
-            lists += 1 if self.exchange == "gather" else 2 + math.ceil(runs / counting.FAN_IN)
-        return runs + lists + merges + len(self.chunks)
-
-    @property
     def group_bytes(self) -> float:
         """Bytes of the largest group's keys and companions, nan if unknown."""
         return max(self._group_sizes, default=0) * self.row_bytes

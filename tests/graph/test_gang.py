@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
+from support.plans import num_tasks, plans_of
 from tlz import groupby
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster as clusters
-from dask_gpusort.graph.explain import plans_of
 from dask_gpusort.graph.runtime import Runtime
 from dask_gpusort.graph.sort.build import build_sort_by_keys
 from dask_gpusort.graph.sort.request import Options
@@ -133,7 +133,7 @@ def test_the_plan_counts_the_tasks_of_the_graph(client, chunks, known, count):
     (plan,) = plans_of(dask_gpusort.sort, x, exchange="gang")
     (whole,) = dask.optimize(found)
     own = {key for key in dict(whole.dask) if key not in dict(x.dask)}
-    assert len(own) == plan.num_tasks == count
+    assert len(own) == num_tasks(plan) == count
 
 
 def test_output_chunks_are_no_root_tasks(client):

@@ -16,9 +16,9 @@ import pytest
 from support import strategies as ours
 from support.dask_gpu import DTYPES, delay, on_device, sample
 from support.marks import grid
+from support.plans import plans_of
 
 import dask_gpusort
-from dask_gpusort.graph.explain import plans_of
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks
 from dask_gpusort.plan.memory import join_bytes
