@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -48,20 +48,8 @@ class StageLayer(ClonedLayer):
     def _tasks(self) -> Mapping[Key, Task]:
         return self.build()
 
-    def is_materialized(self) -> bool:
-        return "_tasks" in self.__dict__
-
     def get_output_keys(self) -> Set[Key]:
         return self._tasks.keys()
-
-    def __getitem__(self, key: Key) -> Task:
-        return self._tasks[key]
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._tasks)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
 
 
 def no_result(*chunks: Any) -> None:

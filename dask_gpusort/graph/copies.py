@@ -90,7 +90,26 @@ def _output_keys(layers: Sequence[Layer]) -> set[Key]:
 
 
 class ClonedLayer(Layer):
-    """A layer whose clones are right; Dask's own clone renames no reference inside a `Task`."""
+    """A layer of `_tasks`, made on first use, whose clones are right.
+
+    Dask's own clone renames no reference inside a `Task`.
+    """
+
+    @cached_property
+    def _tasks(self) -> Mapping[Key, Any]:
+        raise NotImplementedError
+
+    def is_materialized(self) -> bool:
+        return "_tasks" in self.__dict__
+
+    def __getitem__(self, key: Key) -> Any:
+        return self._tasks[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
 
     def clone(self, keys: set[Key], seed: Hashable, bind_to: Key | None = None) -> tuple[Layer, bool]:
         return LayerCopy(self, partial(frozenset, keys), seed, bind_to), bind_to is not None  # type: ignore[arg-type]
@@ -110,20 +129,8 @@ class LayerCopy(ClonedLayer):
     def _tasks(self) -> dict[Key, GraphNode]:
         return self._copy(self.layer)
 
-    def is_materialized(self) -> bool:
-        return "_tasks" in self.__dict__
-
     def get_output_keys(self) -> Set[Key]:
         return {renamed(key, self.seed) for key in self.layer.get_output_keys()}
-
-    def __getitem__(self, key: Key) -> GraphNode:
-        return self._tasks[key]
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._tasks)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
 
     def cull(self, keys: set[Key], all_hlg_keys: Collection[Key]) -> tuple[Layer, Mapping[Key, set[Key]]]:
         wanted = {key for key in self.layer.get_output_keys() if renamed(key, self.seed) in keys}

@@ -29,7 +29,7 @@ from ..chunk import complete, ops_for
 from ._dask import List, TaskRef, slices_from_chunks
 from .collection import Output, new_arrays
 from .input_checks import checked_chunk, chunk_name, wrong_size
-from .sort.finish import cut_part
+from .sort.finish import take_part
 from .tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: A picklable function of chunks in C order, each array's of the first one, then of the next one, and of their sizes in
@@ -111,12 +111,7 @@ def _divide(tasks: Tasks, name: str, which: int, chunks: Chunks, made: TaskRef, 
             tasks.put((name, *index, *behind), take_unknown, made, which, index)
     else:
         for index, part in zip(indices, slices_from_chunks(grid), strict=True):
-            tasks.put((name, *index, *behind), take, made, which, part)
-
-
-def take(joined: tuple[Any, ...], which: int, part: tuple[slice, ...]) -> Any:
-    """Task: one output chunk."""
-    return cut_part(joined[which], part)
+            tasks.put((name, *index, *behind), take_part, made, which, part)
 
 
 def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:
@@ -126,7 +121,7 @@ def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:
 
 def take_unknown(joined: tuple[Any, ...], which: int, index: tuple[int, ...]) -> Any:
     """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
-    return cut_part(joined[which], _part(joined[-1], index))
+    return take_part(joined, which, _part(joined[-1], index))
 
 
 def chunk_starts(shapes: Sequence[Sequence[int]], chunks: Chunks) -> list[np.ndarray]:

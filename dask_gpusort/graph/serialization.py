@@ -13,6 +13,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -50,9 +51,9 @@ def register() -> None:
         cuda = import_module("distributed.protocol.cuda")
         host = import_module("distributed.protocol.serialize")
         for cls in _CLASSES:
-            cuda.cuda_serialize.register(cls)(to_device_frames)
+            cuda.cuda_serialize.register(cls)(partial(_serialize, convert="as_buffer"))
             cuda.cuda_deserialize.register(cls)(_Loader(cls))
-            host.dask_serialize.register(cls)(to_host_frames)
+            host.dask_serialize.register(cls)(partial(_serialize, convert="as_host_buffer"))
             host.dask_deserialize.register(cls)(_Loader(cls))
             _known_to_distributed.add(cls)
     if "dask_cuda" in sys.modules and len(_known_to_dask_cuda) < len(_CLASSES):
@@ -69,17 +70,8 @@ def is_on_device(value: Any) -> bool:
     return any(library_of(array) == "cupy" for array in arrays)
 
 
-def to_device_frames(value: Any) -> Message:
-    """Serialise an object of one of the classes, its arrays as device buffers."""
-    return _serialize(value, "as_buffer")
-
-
-def to_host_frames(value: Any) -> Message:
-    """Serialise an object of one of the classes, its arrays copied to the host."""
-    return _serialize(value, "as_host_buffer")
-
-
 def _serialize(value: Any, convert: str) -> Message:
+    """Serialise an object of one of the classes, its arrays as buffers of the device, or copied to the host."""
     kept, arrays = _CLASSES[type(value)].split(value)
     if not arrays or any(library_of(array) != "cupy" for array in arrays):
         raise NotImplementedError(f"arrays of {type(value).__name__} are on the host: the next serialiser takes them")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..chunk.memory import step_bytes
@@ -78,7 +77,7 @@ class Plan:
     @property
     def run_sizes(self) -> tuple[Size, ...]:
         """Keys in each run, nan where unknown."""
-        return sizes_of_runs(self.runs, self.sizes)
+        return tuple(sum(self.sizes[chunk] for chunk in run) for run in self.runs)
 
     @property
     def unresolved(self) -> float:
@@ -178,11 +177,6 @@ class Plan:
     def _longest(self) -> float:
         """Keys of the longest run."""
         return max(self.run_sizes, default=0)
-
-
-def sizes_of_runs(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
-    """Keys in each run, nan where unknown."""
-    return tuple(sum(sizes[chunk] for chunk in run) for run in runs)
 
 
 def describe(plan: Plan) -> Projection:

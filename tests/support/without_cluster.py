@@ -149,7 +149,7 @@ class Gangs(Client):
             meeting = self._meetings.setdefault(spec.token, Meeting(spec.size))
         try:
             work = job(arrays, spec.rank)
-            packed = meeting.all_of(spec.rank, pickle.dumps((work.digest(), work.summaries)))
+            packed = meeting.all_of(spec.rank, pickle.dumps((work.identity(), work.summaries)))
             start = member.Start([pickle.loads(one)[1] for one in packed], changed=[])
             for ends in (self.broken, -1) if self.broken >= 0 else (-1,):
                 self._attempt(meeting, spec.rank, work.exchanges(start), ends)

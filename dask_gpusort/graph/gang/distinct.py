@@ -25,7 +25,6 @@ Pieces of equal keys are merged in the order of their parts, so the first of the
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
@@ -39,22 +38,20 @@ from ...chunk.distinct import Columns, find_distinct
 from ...chunk.labels import on_host
 from ...chunk.run import Run
 from ...chunk.tie_groups import are_nan
-from ...config import setting
 from ...order import Order
 from ...plan import Runs, Size
 from ...plan.sets import origin_dtype
 from ...table import RankSummary
 from .. import serialization
-from ..collection import Output, new_arrays
+from ..collection import Output
 from ..input_checks import checked_shape
 from ..sets.local import spread
 from ..sets.number import Numbered, Numbering, Offset, Scan, Totals, number_groups
 from ..sort.finish import cut_part
 from ..sort.scan import fingerprint
 from .communicator import Shards
-from .coordinator import DIGEST_BYTES
 from .member import Start
-from .tasks import GangRecipe
+from .tasks import gang_arrays
 
 #: Samples of each part. A member's share differs by one in so many parts of all keys.
 SAMPLES = 512
@@ -144,10 +141,9 @@ class DistinctWork:
         """The samples of each part, and the sizes of its chunks."""
         return [(part.summary, part.sizes) for part in self.parts]
 
-    def digest(self) -> bytes:
-        """Checksum of the summaries."""
-        known = [(fingerprint(part.summary), part.sizes) for part in self.parts]
-        return zlib.crc32(repr(known).encode()).to_bytes(DIGEST_BYTES)
+    def identity(self) -> bytes:
+        """Fingerprints of the summaries, and the sizes of the chunks."""
+        return repr([(fingerprint(part.summary), part.sizes) for part in self.parts]).encode()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """All exchanges of one attempt, as many as the results need."""
@@ -310,21 +306,13 @@ def distinct_in_gang(
     ordered = columns.firsts or columns.repeats or order.dtype.kind not in SAME_BITS_KINDS
     parts = tuple(parts_of(numbers, numbering.second, ordered) for numbers in sources)
     shapes = tuple(product(*array.chunks))
-    recipe = GangRecipe(
-        DistinctJob(order, columns, numbering, shapes, parts, tuple(results), divisor),
-        (array.name,),
-        (array.numblocks,),
-        sources,
-        divided=tuple(result.of == "keys" for result in results),
-        timeout=setting("gang_timeout"),
-        on_devices=library_of(array._meta) == "cupy",
-    )
+    job = DistinctJob(order, columns, numbering, shapes, parts, tuple(results), divisor)
     chunks = {"groups": ((math.nan,) * len(sources),), "keys": array.chunks, "all": ()}
     outputs = [
         Output(np.empty_like(array._meta, shape=(0,) * len(chunks[of]), dtype=dtype), chunks[of])
         for _, dtype, of in results
     ]
-    return new_arrays(recipe, [array], outputs, "unique")
+    return gang_arrays(job, [array], sources, tuple(result.of == "keys" for result in results), outputs, "unique")
 
 
 def parts_of(chunks: Sequence[int], second: int | None, ordered: bool) -> Runs:

@@ -18,7 +18,6 @@ A member may have chunks of one array alone. Without any to read for, it joins n
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -29,14 +28,12 @@ import numpy as np
 from ...chunk import library_of, ops_for
 from ...chunk.labels import on_host
 from ...chunk.run import Run
-from ...config import setting
 from ...plan import Runs
 from .. import serialization
-from ..collection import Output, new_arrays
+from ..collection import Output
 from .communicator import Shards
-from .coordinator import DIGEST_BYTES
 from .member import Start
-from .tasks import GangRecipe
+from .tasks import gang_arrays
 
 #: Elements of a member's checksum: a source that is computed again, and changes, changes more or less everywhere.
 SAMPLES = 64
@@ -88,12 +85,12 @@ class GatherWork:
         self.others = others  # the chunks of the other array
         self.on_devices = library_of(run.keys) == "cupy"
 
-    def digest(self) -> bytes:
-        """Checksum of the shapes of the chunks, and of some elements whose bytes are the same in any process."""
+    def identity(self) -> bytes:
+        """The shapes of the chunks, and some elements whose bytes are the same in any process."""
         keys, known = self.run.keys, repr(self.summaries).encode()
         if keys.dtype.kind in BYTES_KINDS:
             known += on_host(keys[:: max(len(keys) // SAMPLES, 1)]).tobytes()
-        return zlib.crc32(known).to_bytes(DIGEST_BYTES)
+        return known
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """The only exchange of one attempt."""
@@ -126,13 +123,5 @@ def read_gathered(reading: Reading, array: Any, other: Any, sources: Runs, outpu
 
     `sources` are the chunks of each member, by their numbers in the first array, and then in the other one.
     """
-    recipe = GangRecipe(
-        GatherJob(reading, array.dtype, math.prod(array.numblocks), sources),
-        (array.name, other.name),
-        (array.numblocks, other.numblocks),
-        sources,
-        divided=(True,),
-        timeout=setting("gang_timeout"),
-        on_devices=library_of(array._meta) == "cupy",
-    )
-    return new_arrays(recipe, [array, other], [output], prefix)[0]
+    job = GatherJob(reading, array.dtype, math.prod(array.numblocks), sources)
+    return gang_arrays(job, [array, other], sources, (True,), [output], prefix)[0]

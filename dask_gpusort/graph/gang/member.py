@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
+import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,8 +170,8 @@ class Work(Protocol):
     def joined(self) -> Any:
         """What tasks must know that take chunks from the arrays of any member: small, None if nothing."""
 
-    def digest(self) -> bytes:
-        """Checksum of what the others must know, of `DIGEST_BYTES`: the same for the same keys in any process."""
+    def identity(self) -> bytes:
+        """What the checksum is of by which a change is known: the same bytes for the same keys in any process."""
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """One attempt: give the shards of an exchange, take those that arrive, and so on; more attempts may follow."""
@@ -210,7 +211,8 @@ class Member:
         What the others raise is raised here.
         """
         # A task whose result Dask no longer wants raises `distributed.Reschedule`.
-        packed = work.digest() + pickle.dumps(work.summaries, protocol=pickle.HIGHEST_PROTOCOL)
+        checksum = zlib.crc32(work.identity()).to_bytes(DIGEST_BYTES)
+        packed = checksum + pickle.dumps(work.summaries, protocol=pickle.HIGHEST_PROTOCOL)
         broken: str | None = None
         while True:
             with context_meter.meter("wait"):

@@ -20,7 +20,6 @@ The members have the chunks in memory, so that nothing is read twice. No result 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
@@ -32,18 +31,16 @@ from tlz import concat, partition_all
 from ...chunk import complete, library_of, ops_for
 from ...chunk.labels import on_host
 from ...chunk.run import Run
-from ...config import setting
 from ...plan import Runs, Size
 from ...plan.select import SelectPlan
 from ...table.quantiles import Statistic
 from .. import serialization
-from ..collection import Output, new_arrays
+from ..collection import Output
 from ..input_checks import changed_source
 from ..select.samples import Drawn, Extracted, draw, draw_chunk, extract, finish, scan, scan_again
 from .communicator import Shards
-from .coordinator import DIGEST_BYTES
 from .member import Start
-from .tasks import GangRecipe
+from .tasks import gang_arrays
 
 #: Counts of what a chunk gives of a lane: keys sent, all keys, NaN and strata; then four for each bracket.
 COUNTS = ENDS = 4
@@ -86,9 +83,9 @@ class SelectWork:
         """The counts of the samples."""
         return _counts_of(self.drawn)
 
-    def digest(self) -> bytes:
-        """Checksum of the summaries."""
-        return zlib.crc32(self.summaries.tobytes()).to_bytes(DIGEST_BYTES)
+    def identity(self) -> bytes:
+        """The summaries."""
+        return self.summaries.tobytes()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """All exchanges of one attempt: two for each round, and one."""
@@ -165,13 +162,5 @@ def select_in_gang(array: Any, statistic: Statistic, axes: tuple[int, ...], plan
     """Find an order statistic by a gang, whose members have some chunks each, into the only chunk of the output."""
     shape = tuple(int(size) for (size,) in output.chunks[len(statistic.shape) :])
     shapes = tuple(product(*array.chunks))
-    recipe = GangRecipe(
-        SelectJob(statistic, axes, plan.keys_per_stratum, array.dtype, shapes, plan.sources, shape, plan.sorts),
-        (array.name,),
-        (array.numblocks,),
-        plan.sources,
-        divided=(False,),
-        timeout=setting("gang_timeout"),
-        on_devices=library_of(array._meta) == "cupy",
-    )
-    return new_arrays(recipe, [array], [output], "quantile")[0]
+    job = SelectJob(statistic, axes, plan.keys_per_stratum, array.dtype, shapes, plan.sources, shape, plan.sorts)
+    return gang_arrays(job, [array], plan.sources, (False,), [output], "quantile")[0]

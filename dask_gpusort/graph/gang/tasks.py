@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import zlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from operator import getitem
@@ -14,11 +13,13 @@ import numpy as np
 
 from ...chunk import complete, library_of, ops_for
 from ...chunk.run import Run
+from ...config import setting
 from ...plan import Plan, Runs
 from ...table import Bounds
 from .. import serialization
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
+from ..collection import Output, new_arrays
 from ..in_one_task import take_chunk
 from ..input_checks import changed_run, only_chunk
 from ..sort.by_tasks import (
@@ -36,7 +37,6 @@ from ..sort.local import LocalSort, RunSource, chunk_arrays
 from ..sort.scan import fingerprint
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 from .communicator import Shards
-from .coordinator import DIGEST_BYTES
 from .member import GangSpec, Start, Work, enlist
 
 
@@ -181,6 +181,21 @@ class GangRecipe(ArrayRecipe):
         return tasks
 
 
+def gang_arrays(
+    job: Job,
+    inputs: Sequence[Any],
+    sources: Runs,
+    divided: tuple[bool, ...],
+    outputs: Sequence[Output],
+    prefix: str,
+) -> tuple[Any, ...]:
+    """Make arrays by a gang whose members have some chunks each of some arrays, as for `GangRecipe`."""
+    names, numblocks = tuple(array.name for array in inputs), tuple(array.numblocks for array in inputs)
+    on_devices = library_of(inputs[0]._meta) == "cupy"
+    recipe = GangRecipe(job, names, numblocks, sources, divided, setting("gang_timeout"), on_devices)
+    return new_arrays(recipe, inputs, outputs, prefix)
+
+
 def sort_members(plan: Plan, sources: Sources, finish: Finish) -> Members:
     """What the members of a sort are made from."""
     serialization.register()
@@ -230,9 +245,9 @@ class SortWork:
         """The bounds, if chunk sizes are unknown."""
         return None if self.plan.known else self.bounds
 
-    def digest(self) -> bytes:
-        """Checksum of the summaries. Pickles of equal Python objects may differ, so it is not that of a pickle."""
-        return zlib.crc32(np.array(list(map(fingerprint, self.bundle.summaries))).tobytes()).to_bytes(DIGEST_BYTES)
+    def identity(self) -> bytes:
+        """Fingerprints of the summaries. Pickles of equal Python objects may differ, so it is no pickle."""
+        return np.array(list(map(fingerprint, self.bundle.summaries))).tobytes()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """Cut the shard for the group of each member, and count the keys that each sends."""

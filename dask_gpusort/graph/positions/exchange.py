@@ -330,5 +330,5 @@ class Put(ArrayRecipe):
             own = self.groups.chunks(group)
             ends = pairwise(accumulate((int(chunks[0][chunk]) for chunk in own), initial=0))
             for chunk, part in zip(own, ends, strict=True):
-                tasks.put((name, chunk), take_part, tasks.ref("put-merge", group), which, *part)
+                tasks.put((name, chunk), take_part, tasks.ref("put-merge", group), which, slice(*part))
         return tasks

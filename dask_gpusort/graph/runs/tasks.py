@@ -71,11 +71,6 @@ def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> ListedRuns:
     return ListedRuns(handles, cuts_as_run(found.first, found.last), found.ranks, found.starts)
 
 
-def open_kept(kept: tuple[Handle, Any]) -> Run:
-    """A run, for who reads few of its keys."""
-    return open_run(kept[0])
-
-
 def keep_cuts(counts: list[IntArray], first: int, chosen: Chosen) -> Handle:
     """Task: keep the cuts of some neighbouring runs, a row for each group."""
     (handle,) = keep([cuts_as_run(*chosen.cut(counts, first))])
@@ -108,7 +103,8 @@ def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, di
         for number, (source, summarize) in enumerate(zip(runs, summarizers(plan), strict=True))
     ]
     if plan.candidates:
-        counts, chosen = count_all(tasks, plan, kept, open_kept)
+        opened = [Task(None, open_run, Task(None, getitem, one, 0)) for one in kept]
+        counts, chosen = count_all(tasks, plan, kept, opened)
         tables = [
             tasks.add("sort-keep", number, keep_cuts, some, number * counting.FAN_IN, chosen, kind=RunTask)
             for number, some in enumerate(counts)

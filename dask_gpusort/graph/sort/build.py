@@ -48,6 +48,23 @@ def _stage(
     return copies, keys, [copies.to_device(value) for value in values]
 
 
+def _stage_several(
+    options: Options,
+    copies: Staging,
+    want: Want,
+    arrays: Sequence[Any],
+    directions: Sequence[bool],
+    names: Sequence[str] | None = None,
+    values: Sequence[Any] = (),
+) -> tuple[Staging, Keys]:
+    """As `_stage` does, of several keys, the last one most significant, and without the values."""
+    if copies.device is not None:
+        copies = _limited(options, copies, want, lexsort_keys(arrays, directions, names), values)
+    turned = [replace(copies, nat_last=not descending) for descending in directions]
+    staged = [own.to_device(array) for own, array in zip(turned, arrays, strict=True)]
+    return copies, lexsort_keys(staged, directions, names)
+
+
 def _limited(options: Options, copies: Staging, want: Want, keys: Keys, values: Sequence[Any] = ()) -> Staging:
     """The staging of these keys and values: with the shortage of memory, if there is one."""
     if copies.runtime.library == "cupy":
@@ -66,13 +83,7 @@ def build_lexsort(
     """Indices that sort by several keys; ``axis=None``: the keys are 0-d, and there is one index."""
     flat = [flatten(array, axis)[0] for array in arrays]
     with staging(options.device, flat[-1], nat_last=True) as copies:
-        if copies.device is not None:
-            copies = _limited(options, copies, "positions", lexsort_keys(flat, directions))
-        staged = [
-            replace(copies, nat_last=not descending).to_device(array)
-            for array, descending in zip(flat, directions, strict=True)
-        ]
-        keys = lexsort_keys(staged, directions)
+        copies, keys = _stage_several(options, copies, "positions", flat, directions)
         (found,) = _sort_keys(_request(options, copies, "positions", keys), keys, (), axis or 0, chunks)
         found = copies.to_host(found, flat[-1], found.dtype)
     return found[0] if axis is None else found
@@ -107,13 +118,9 @@ def build_sort_by_keys(
     names = [f"key {number}" for number in range(len(arrays))][::-1]
     moved = (*arrays, *values)
     with staging(options.device, arrays[0], nat_last=True) as copies:
-        if copies.device is not None:
-            copies = _limited(options, copies, "values", lexsort_keys(arrays[::-1], directions[::-1], names), moved)
-        staged = [
-            replace(copies, nat_last=not descending).to_device(array)
-            for array, descending in zip(arrays, directions, strict=True)
-        ]
-        keys = _without_parts(lexsort_keys(staged[::-1], directions[::-1], names))
+        given = arrays[::-1], directions[::-1], names, moved
+        copies, keys = _stage_several(options, copies, "values", *given)
+        keys = _without_parts(keys)
         values = [copies.to_device(one) for one in moved]
         found = _sort_keys(_request(options, copies, "values", keys), keys, values, axis, chunks, -len(arrays))
         return tuple(copies.to_host(out, own, own.dtype) for out, own in zip(found, moved, strict=True))

@@ -179,12 +179,8 @@ def take_shard(bundle: Bundle, bounds: Bounds, group: int, *, copy: bool) -> Run
     return pieces[0] if len(pieces) == 1 and not copy else Run.concat(pieces)
 
 
-def note_freed(shards: list[Run]) -> None:
-    """Task: all shards of a bundle are cut."""
-
-
-def note_finished(group: Any) -> None:
-    """Task: a group is finished."""
+def note_done(_: Any) -> None:
+    """Task: all shards of a bundle are cut, or a group is finished."""
 
 
 def finish_group(
@@ -212,11 +208,8 @@ def pieces_in_order(shards: list[Run], bounds: Bounds, group: int, plan: Plan) -
         found |= {number: shard[start:stop] for number, (start, stop) in cut if start < stop}
     pieces = [(int(bounds.starts[number]), found[number]) for number in sorted(found)] or [(0, shards[0][:0])]
     # The finish may write to its pieces. It copies several anyway, unless they are neighbours in memory.
-    return [(start, piece.copy()) for start, piece in pieces] if _of_one_shard(found, plan) else pieces
-
-
-def _of_one_shard(numbers: Collection[int], plan: Plan) -> bool:
-    return sum(any(number in numbers for number in source) for source in plan.sources) == 1
+    of_one_shard = sum(any(number in found for number in source) for source in plan.sources) == 1
+    return [(start, piece.copy()) for start, piece in pieces] if of_one_shard else pieces
 
 
 def exchange_by_tasks(
@@ -239,7 +232,7 @@ def exchange_by_tasks(
             _finish(tasks, tasks.key("sort-merge", group), plan, group, finish)
     for number in bundles if plan.cut_first else ():
         shards = List(*(tasks.ref("sort-scatter", number, group) for group in groups))
-        tasks.add("sort-freed", number, note_freed, shards)
+        tasks.add("sort-freed", number, note_done, shards)
 
 
 def _sort_and_count(
@@ -279,7 +272,7 @@ def _finish(tasks: Tasks, key: Key, plan: Plan, group: int, finish: Finish, alon
     else:
         made = tasks.put(key, finish_group, *arguments, **options)
     if group in plan.awaited:
-        tasks.add("sort-turn", group, note_finished, made)
+        tasks.add("sort-turn", group, note_done, made)
 
 
 def _worker_of(plan: Plan, bundle: int) -> str | int | None:

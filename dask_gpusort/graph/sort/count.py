@@ -13,7 +13,7 @@ runs::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from ...chunk.steps import DrawnKeys, count_before
 from ...order import Order
 from ...plan import Plan, counting
 from ...table import Candidates, IntArray, bounds
-from .._dask import List, Task, TaskRef
+from .._dask import List, TaskRef
 from ..input_checks import changed_run
 from ..tasks import Tasks
 from .scan import boundary_ranks, checked_sizes
@@ -79,17 +79,15 @@ def choose(counts: list[IntArray], candidates: Candidates, plan: Plan) -> Chosen
     return Chosen(low, high, bounds.with_all(ranks, candidates.starts), candidates.sizes)
 
 
-def count_all(
-    tasks: Tasks, plan: Plan, drawn: Sequence[TaskRef], run_of: Callable[[Any], Run]
-) -> tuple[list[List], TaskRef]:
+def count_all(tasks: Tasks, plan: Plan, drawn: Sequence[TaskRef], runs: Sequence[Any]) -> tuple[list[List], TaskRef]:
     """Add the tasks that count; gives the counts of neighbouring runs, and the task that gives the `Chosen`.
 
-    Each task of `drawn` gives the keys that a run has drawn last, and first what `run_of` makes a run.
+    Each task of `drawn` gives the keys that a run has drawn last; `runs` give the runs.
     """
     candidates = tasks.add("sort-scan", 0, choose_candidates, List(*drawn), plan)
     counts = [
-        tasks.add("sort-count", number, count_run, Task(None, run_of, one), number, candidates, plan.order, chunks)
-        for number, (one, chunks) in enumerate(zip(drawn, plan.runs, strict=True))
+        tasks.add("sort-count", number, count_run, run, number, candidates, plan.order, chunks)
+        for number, (run, chunks) in enumerate(zip(runs, plan.runs, strict=True))
     ]
     nodes = read = [List(*some) for some in partition_all(counting.FAN_IN, counts)]
     level = 0

@@ -64,20 +64,14 @@ def _check_trim(kept: slice, received: int) -> None:
         )
 
 
-def finish_groups(tasks: Tasks, plan: Plan, listed: TaskRef, finish: Finish) -> None:
-    """Add the tasks ``sort-merge``, which finish a group each from the `BoundRuns`."""
-    for group in range(len(plan.groups)):
-        tasks.add("sort-merge", group, merge_from_list, listed, group, finish)
-
-
 def merge_from_list(listed: BoundRuns, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: finish a group from views of all runs."""
     return finish(own_pieces(listed.pieces(group)), listed.bounds.kept(group))
 
 
-def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
-    """Task: one output chunk out of a group."""
-    return cut_part(group[which], slice(start, stop))
+def take_part(made: tuple[Any, ...], which: int, part: Any) -> Any:
+    """Task: one output chunk out of a group, or out of a whole array."""
+    return cut_part(made[which], part)
 
 
 def cut_part(array: Any, part: Any) -> Any:
@@ -89,7 +83,7 @@ def cut_part(array: Any, part: Any) -> Any:
 def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Bounds, first: int, chunk: int) -> Any:
     """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
     start, stop = cuts.starts[[chunk, chunk + 1]] - cuts.starts[first]
-    return take_part(group, which, int(start), int(stop))
+    return take_part(group, which, slice(int(start), int(stop)))
 
 
 def join_parts(groups: Sequence[tuple[Any, ...]], which: int) -> Any:
@@ -127,6 +121,6 @@ def output_chunks(
                     tasks.put((name, chunk, *behind), take_unknown_part, ref, which, cuts, first, chunk)
                 else:
                     stop = start + int(plan.chunks[chunk])
-                    tasks.put((name, chunk, *behind), take_part, ref, which, start, stop)
+                    tasks.put((name, chunk, *behind), take_part, ref, which, slice(start, stop))
                     start = stop
         number += parts

@@ -137,8 +137,8 @@ def _joins(request: Request, given: InputChunks, inputs: Sequence[Any]) -> bool:
         return workers.threads == 1 and fits_join(request.order, given, workers)
     if runtime.kind == "distributed" or setting("groups") is not None:
         return False
-    if is_small(request.order, given) or workers.threads > 1:
-        return is_small(request.order, given)
+    if (small := is_small(request.order, given)) or workers.threads > 1:
+        return small
     return runtime.holds(inputs) or joined_bytes(request.order, given) <= MADE_SHARE * (runtime.memory or 0)
 
 

@@ -105,7 +105,8 @@ def summarizers(plan: Plan) -> Iterator[Callable[..., Any]]:
 def run_columns(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> tuple[Any, list[Any]]:
     """The checked keys and companions of a run that is not sorted yet."""
     blocks = checked_blocks(arrays, source, local)
-    keys, *values = (column[0] if len(column) == 1 else _concatenated(column) for column in zip(*blocks, strict=True))
+    columns = zip(*blocks, strict=True)
+    keys, *values = (one[0] if len(one) == 1 else ops_for(one[0]).concatenate(one) for one in columns)
     return keys, values
 
 
@@ -126,21 +127,14 @@ def sorted_run(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> Ru
     if source.origins:
         blocks = checked_blocks(arrays, source, local)
         origins = zip(blocks, source.origins, strict=True)
-        return _merged([check_presorted(*block, order=local.order, origin=origin) for block, origin in origins], local)
+        runs = [check_presorted(*block, order=local.order, origin=origin) for block, origin in origins]
+        run: Run = runs[0] if len(runs) == 1 else ops_for(runs[0].keys).merge(runs, local.order)
+        return run
     keys, values = run_columns(arrays, source, local)
     if local.packed:
         keys, values = ops_for(keys).pack([keys, *values], local.directions), []
-    run: Run = ops_for(keys, staged=local.staged).local_sort(keys, values, local.order, positions=local.positions)
+    run = ops_for(keys, staged=local.staged).local_sort(keys, values, local.order, positions=local.positions)
     return run
-
-
-def _concatenated(arrays: Sequence[Any]) -> Any:
-    return ops_for(arrays[0]).concatenate(arrays)
-
-
-def _merged(runs: Sequence[Run], local: LocalSort) -> Run:
-    merged: Run = runs[0] if len(runs) == 1 else ops_for(runs[0].keys).merge(runs, local.order)
-    return merged
 
 
 def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, int]) -> Run:

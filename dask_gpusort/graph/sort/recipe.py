@@ -21,7 +21,7 @@ from ...plan import Plan
 from ..in_one_task import assemble, chunk_starts
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 from .by_tasks import Sources, direct_outputs, exchange_by_tasks
-from .finish import Finish, finish_groups, output_chunks
+from .finish import Finish, merge_from_list, output_chunks
 from .local import LocalSort, check_presorted, checked_block, chunk_origins, local_sorts, run_sources
 from .scatter import own_pieces, scatter
 from .sort_last import chunks_of_groups, sort_last
@@ -154,8 +154,9 @@ class SortRecipe(ArrayRecipe):
         elif plan.sorts_last:
             sort_last(tasks, plan, *self._sources, held)
         else:
-            runs = local_sorts(tasks, plan, *self._sources, held)
-            finish_groups(tasks, plan, scatter(tasks, plan, runs), self.finish)
+            listed = scatter(tasks, plan, local_sorts(tasks, plan, *self._sources, held))
+            for group in range(len(plan.groups)):
+                tasks.add("sort-merge", group, merge_from_list, listed, group, self.finish)
         return tasks
 
     @property

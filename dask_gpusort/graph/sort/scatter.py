@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from operator import getitem
 from typing import Any, TypeAlias
 
 from tlz import concat
@@ -17,7 +18,7 @@ from ...chunk.memory import return_free_memory
 from ...chunk.run import Run
 from ...plan import Plan
 from ...table import Bounds, IntArray, RankSummary, exclusive_scan
-from .._dask import List, TaskRef
+from .._dask import List, Task, TaskRef
 from ..tasks import Tasks
 from .count import Chosen, count_all
 from .scan import PlannedBounds, bound_cuts
@@ -91,15 +92,10 @@ def list_counted(drawn: list[tuple[Run, Any]], counts: list[list[IntArray]], cho
     return BoundRuns(runs, Bounds(*cuts, chosen.ranks, exclusive_scan(chosen.sizes)))
 
 
-def first_of(pair: tuple[Run, Any]) -> Run:
-    """The run of a pair."""
-    return pair[0]
-
-
 def scatter(tasks: Tasks, plan: Plan, runs: Sequence[TaskRef]) -> TaskRef:
     """Add the tasks that bound the cuts, and that give the `BoundRuns`, from those that give runs and summaries."""
     if plan.candidates:
-        counts, chosen = count_all(tasks, plan, runs, first_of)
+        counts, chosen = count_all(tasks, plan, runs, [Task(None, getitem, one, 0) for one in runs])
         return tasks.add("sort-scatter", 0, list_counted, List(*runs), List(*counts), chosen, plan)
     bounds = tasks.add("sort-scan", 0, bound_runs, List(*runs), plan)
     return tasks.add("sort-scatter", 0, list_runs, List(*runs), bounds)
