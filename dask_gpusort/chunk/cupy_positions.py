@@ -23,7 +23,7 @@ def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
     if block.size == 0:
         return take_nothing(block, indices, axis, mode)
     on_device = isinstance(indices, cupy.ndarray)
-    if on_device and mode == "raise" and axis == 0 and kernels.moves_rows(block):
+    if on_device and mode == "raise" and axis == 0 and kernels.value_type(block) is not None:
         flat = cupy.ascontiguousarray(indices, dtype=np.int64).reshape(-1)
         found = cupy.empty((len(flat), *block.shape[1:]), block.dtype)
         if kernels.gather_in_range(block, flat, found):

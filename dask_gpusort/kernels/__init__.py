@@ -12,12 +12,12 @@ from .keys.transform import (
     floor_codes,
     gather,
     gather_in_range,
-    moves_rows,
     random_keys,
     rank_samples,
     rank_sorted_needles,
     scatter,
     search_sorted,
+    value_type,
 )
 from .launch.loader import KernelsUnavailable
 from .merging import (

@@ -42,11 +42,6 @@ def splitter_buckets(domain: str, splitters: Any, num_fine: int) -> FineBuckets:
     return FineBuckets(f"SplitterBuckets<{domain}>", num_fine, splitters, tuning.MAP_WORDS)
 
 
-def code_buckets(bits: int) -> FineBuckets:
-    """Give each of the codes of so many bits a bucket."""
-    return FineBuckets("CodeBuckets", 1 << bits)
-
-
 @dataclass(slots=True)
 class FineCounts:
     """Hold the keys of each fine bucket."""
@@ -89,13 +84,12 @@ def is_countable(key: DeviceKey) -> bool:
 
 def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> None:
     """Sort countable keys into `out`, as keys or as codes."""
-    n, bits = keys.size, 8 * key.itemsize
-    num_codes = 1 << bits
+    n, num_codes = keys.size, 1 << 8 * key.itemsize
     starts, cursors = require_cupy().empty((2, num_codes + 1), np.uint64)
     order = device_key(key.code_dtype).order if as_codes else key.order
     blocks = blocks_for(n, FILL_TILE_BYTES // key.itemsize)
     arguments = starts, np.uint32(num_codes), out, np.uint64(n)
     with side_by_side:
-        counts = count_fine(f"Keys<{key.order}>", keys, n, code_buckets(bits))
+        counts = count_fine(f"Keys<{key.order}>", keys, n, FineBuckets("CodeBuckets", num_codes))
         scan_fine(counts, starts, cursors)
         Launch(SOURCE, f"fill_runs<{order}>", blocks, FILL_THREADS, arguments).run()

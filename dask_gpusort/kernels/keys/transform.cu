@@ -129,16 +129,14 @@ __device__ __forceinline__ Offset count_equal(const typename Order::Code* codes,
     return equal;
 }
 
-// Null `positions` select every `distance`-th key and the last one. summary (3, num_samples): least, less, at most.
+// Of every `distance`-th key and the last one. summary (3, num_samples): least, less, at most.
 template <class Order>
 __global__ void __launch_bounds__(kRankThreads)
-    find_equal_ranges(const typename Order::Code* codes, Offset n, const long long* positions, Offset distance,
-                      u64* summary, Offset num_samples) {
+    find_equal_ranges(const typename Order::Code* codes, Offset n, Offset distance, u64* summary, Offset num_samples) {
     const Offset thread = Offset(blockIdx.x) * kRankThreads + threadIdx.x;
     const Offset sample = thread / kThreadsPerSample;
     if (sample >= num_samples) return;
-    const Offset regular = sample * distance < n ? sample * distance : n - 1;
-    const Offset position = positions ? Offset(positions[sample]) : regular;
+    const Offset position = sample * distance < n ? sample * distance : n - 1;
     if (thread % kThreadsPerSample) {
         summary[2 * num_samples + sample] = position + 1 + count_equal<Order, true>(codes, position, n - 1 - position);
     } else {

@@ -103,11 +103,6 @@ def value_type(values: Any) -> str | None:
     return type_of_bytes(width)
 
 
-def moves_rows(values: Any) -> bool:
-    """Tell whether one memory access moves a value of an array (a row, in several dimensions)."""
-    return value_type(values) is not None
-
-
 def gather(values: Any, positions: Any, out: Any = None) -> Any:
     """Gather `values[positions]` for values of any width; `out` may share the memory of `values`."""
     out = require_cupy().empty((positions.size, *values.shape[1:]), values.dtype) if out is None else out
@@ -184,33 +179,23 @@ def search_ranks(
 
 
 def rank_samples(
-    codes: Any, positions: int | np.ndarray, *, ties_of: Any = None, descending: bool = False
+    codes: Any, distance: int, *, ties_of: Any = None, descending: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read some keys of sorted codes, and count the keys less than each and at most each, in one launch and one copy.
+    """Read keys of sorted codes, and count the keys less than each and at most each, in one launch and one copy.
 
-    An integer d as `positions` selects every d-th one and the last; all three arrays are on the host.
+    They are every `distance`-th one and the last, which may be taken twice; all three arrays are on the host.
     """
     # With `ties_of`, keys that NumPy calls equal (signed zeros, NaNs) count as equal, and the least code of them stands
     # for each; `descending` says whether its codes are those of a descending sort. This is section 5.2 of Satish,
     # Harris, Garland, IPDPS 2009.
-    cupy = require_cupy()
     check_array(codes, "codes")
     key = device_key(codes.dtype if ties_of is None else ties_of, descending and ties_of is not None)
     if codes.dtype != key.code_dtype:
         raise ValueError(f"`codes` are {codes.dtype}; give those of the sort, {key.code_dtype}.")
-    if isinstance(positions, int):
-        where, distance = None, positions
-        count = count_regular(codes.size, distance)
-    else:
-        where, distance, count = cupy.asarray(positions), 1, len(positions)
-    summary = cupy.empty((3, count), np.uint64)
-    arguments = (codes, np.uint64(codes.size), where, np.uint64(distance), summary, np.uint64(count))
+    count = blocks_for(codes.size, distance) + 1 if codes.size else 0
+    summary = require_cupy().empty((3, count), np.uint64)
+    arguments = (codes, np.uint64(codes.size), np.uint64(distance), summary, np.uint64(count))
     blocks = blocks_for(count * THREADS_PER_SAMPLE, RANK_THREADS)
     Launch(SOURCE, instance("find_equal_ranges", key.order), blocks, RANK_THREADS, arguments).run()
     least, less, at_most = summary.get()
     return least.astype(codes.dtype), less.view(np.int64), at_most.view(np.int64)
-
-
-def count_regular(n: int, distance: int) -> int:
-    """Count the samples at every `distance`-th of n positions and at the last one, which may be taken twice."""
-    return blocks_for(n, distance) + 1 if n else 0

@@ -96,8 +96,7 @@ def sort_buckets(key: DeviceKey, coarse: CoarseBuckets, codes: Any) -> None:
     else:
         source, digits = f"Packed<{order}, u32>", replace(digits, name=f"PackedDigits<{digits.name}>")
         arrays.codes[1] = cupy.empty(n, np.uint64)
-    unsorted = sort_coarse_buckets(coarse, digits, source, (codes, None), n, shape)
-    segments = SegmentList.of_overflow(unsorted.overflow, unsorted.segments)
+    segments = SegmentList.of_overflow(sort_coarse_buckets(coarse, digits, source, (codes, None), n, shape))
     if segments.count:
         arrays.codes[0] = cupy.empty(n, np.uint64)
         arrays.payloads[0] = cupy.empty(n, np.uint32) if elements.payload_bytes else None

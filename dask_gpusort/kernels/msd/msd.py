@@ -59,22 +59,6 @@ class CoarseBuckets:
     buckets: BucketMap
 
 
-@dataclass
-class UnsortedSegments:
-    """Hold what the block sort leaves for further levels."""
-
-    elements: Elements
-    arrays: Arrays
-    current: int  # index of the codes and payloads that hold the segments
-    overflow: Any  # buckets that do not fit a block: the C++ struct ``Overflow``
-    segments: Any  # a list of those buckets
-
-    def sort(self, shape: tuning.BlockSortShape, n: int) -> None:
-        """Partition the segments until they are sorted; waits for the device."""
-        segments = SegmentList.of_overflow(self.overflow, self.segments)
-        partition_recursively(self.elements, shape, n, self.arrays, self.current, segments)
-
-
 def block_sort_shape(elements: Elements, n: int) -> tuple[tuning.BlockSortShape, int]:
     """Give the block of the block sort for n elements, and the number of fine buckets."""
     fine_limit = most_fine()
@@ -111,7 +95,8 @@ def sort_part(task: SortTask) -> bool:
     unsorted = sort_two_levels(task, shape, num_fine)
     if unsorted is None:
         return False
-    unsorted.sort(shape, n)
+    elements, arrays, buckets = unsorted
+    partition_recursively(elements, shape, n, arrays, 1, SegmentList.of_overflow(buckets))
     return True
 
 
@@ -144,13 +129,17 @@ def part_of(task: SortTask, begin: int, end: int) -> SortTask:
     return SortTask(task.elements, codes[1], end - begin, Arrays(codes, payloads, *outputs), payloads[1])
 
 
-def sort_two_levels(task: SortTask, shape: tuning.BlockSortShape, num_fine: int) -> UnsortedSegments | None:
-    """Two partitions and the block sort; `None` where the sort is declined."""
+def sort_two_levels(
+    task: SortTask, shape: tuning.BlockSortShape, num_fine: int
+) -> tuple[Elements, Arrays, Buckets] | None:
+    """Two partitions and the block sort, with the buckets that it may leave; `None` where the sort is declined."""
 
-    def sort_mapped(buckets: BucketMap) -> UnsortedSegments:
+    def sort_mapped(buckets: BucketMap) -> tuple[Elements, Arrays, Buckets]:
         coarse = partition_coarse(task, buckets)
-        codes = coarse.arrays.codes[0], coarse.arrays.payloads[0]
-        return sort_coarse_buckets(coarse, buckets.digits(False), coarse.elements.codes, codes, task.n, shape)
+        elements, arrays = coarse.elements, coarse.arrays
+        codes = arrays.codes[0], arrays.payloads[0]
+        fine = sort_coarse_buckets(coarse, buckets.digits(False), elements.codes, codes, task.n, shape)
+        return elements, arrays, fine
 
     with side_by_side:
         return map_buckets(
@@ -173,7 +162,7 @@ def partition_coarse(task: SortTask, buckets: BucketMap) -> CoarseBuckets:
 
 def sort_coarse_buckets(
     coarse: CoarseBuckets, digits: DigitMap, source: str, inputs: tuple[Any, Any], n: int, shape: tuning.BlockSortShape
-) -> UnsortedSegments:
+) -> Buckets:
     """Partition `inputs`, in coarse buckets, into `codes[1]`, and sort the fine buckets."""
     elements, arrays, buckets = coarse.elements, coarse.arrays, coarse.buckets
     codes, num_fine = (arrays.codes[1], arrays.payloads[1]), buckets.num_fine
@@ -182,7 +171,7 @@ def sort_coarse_buckets(
     table = buckets.tables["starts"], buckets.tables["cursors"]
     fine = sampled_buckets(n, shape.capacity, num_fine, *table)
     run_uniform_block_sort(BlockSort(elements, shape, elements.codes, codes, arrays, fine), n / num_fine)
-    return UnsortedSegments(elements, arrays, 1, fine.overflow, fine.segments)
+    return fine
 
 
 def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:

@@ -52,11 +52,6 @@ def fine_digits(domain: str, kind: str, is_coarse: bool, splitters: Any, fine_bi
     return DigitMap(name, tuning.MAP_WORDS if is_copied else tuning.WORDS_PER_VECTOR, splitters, fine_bits)
 
 
-def segment_digits(code_type: str, keys_alone: bool, intervals: Any) -> DigitMap:
-    """Give the digits that each segment has for itself."""
-    return DigitMap(instance("SegmentDigits", code_type, keys_alone), tuning.SEGMENT_MAP_WORDS, intervals)
-
-
 @dataclass(slots=True)
 class Segments:
     """Hold the segments that a partition reads, and the buckets that it fills."""
@@ -127,13 +122,10 @@ class Workspace:
     def __getitem__(self, name: str) -> int:
         return self.addresses[name]
 
-    def bytes_from(self, name: str) -> Any:
-        """Give the memory from a table on."""
-        return self.memory[self.addresses[name] - self.memory.data.ptr :]
-
     def words(self, name: str, count: int) -> Any:
         """Give the first 64-bit words of a table: shape (count,)."""
-        return self.bytes_from(name)[: OFFSET_BYTES * count].view(np.uint64)
+        start = self.addresses[name] - self.memory.data.ptr
+        return self.memory[start:][: OFFSET_BYTES * count].view(np.uint64)
 
 
 def allocate_workspace(**sizes: int) -> Workspace:

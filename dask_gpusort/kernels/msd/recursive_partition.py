@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_buckets
+from ..block_sort.block_sort import BlockSort, Buckets, run_uniform_block_sort, sampled_buckets
 from ..keys.dtypes import Arrays, Elements
 from ..launch.launch import Launch, Readback, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
-from .partition import Partition, Segments, segment_digits
+from .partition import DigitMap, Partition, Segments
 
 SOURCE = "msd/segments.cu"
 PLAN_WORDS = cxx_constant(SOURCE, "kPlanWords")
@@ -34,10 +34,10 @@ class SegmentList:
     num_keys: int  # of all segments
 
     @classmethod
-    def of_overflow(cls, overflow: Any, table: Any) -> SegmentList:
-        """Give the buckets that a block sort has listed; waits for the device."""
-        count, num_keys, _ = Readback(overflow).wait()
-        return cls(table, count, num_keys)
+    def of_overflow(cls, buckets: Buckets) -> SegmentList:
+        """Give the buckets that do not fit a block, which a block sort has listed; waits for the device."""
+        count, num_keys, _ = Readback(buckets.overflow).wait()
+        return cls(buckets.segments, count, num_keys)
 
 
 @dataclass(slots=True)
@@ -132,7 +132,8 @@ class Level:
 
     def partition(self, intervals: Any, cursors: Any) -> None:
         """Move every element to its child."""
-        digits = segment_digits(self.elements.code_type, self.keys_alone, intervals)
+        name = instance("SegmentDigits", self.elements.code_type, self.keys_alone)
+        digits = DigitMap(name, tuning.SEGMENT_MAP_WORDS, intervals)
         segments = Segments(self.segments.table, self.segments.count, self.num_tiles, cursors)
         Partition(self.elements, self.source, self.tile, digits, segments, self.inputs, self.outputs).run()
 
@@ -141,7 +142,7 @@ class Level:
         children = sampled_buckets(self.n, self.shape.capacity, num_children, starts, cursors)
         sort = BlockSort(self.elements, self.shape, self.elements.codes, self.outputs, self.arrays, children)
         run_uniform_block_sort(sort)
-        return SegmentList.of_overflow(children.overflow, children.segments)
+        return SegmentList.of_overflow(children)
 
     def run(self) -> SegmentList | None:
         """Run the level; `None` if no segment needs a partition."""

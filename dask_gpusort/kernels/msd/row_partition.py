@@ -148,8 +148,7 @@ def sort_row_buckets(elements: Elements, n: int, arrays: Arrays, shape: tuning.B
     buckets = sampled_buckets(n, shape.capacity, num_buckets, starts, starts[1:])
     codes = arrays.codes[0], arrays.payloads[0]
     run_uniform_block_sort(BlockSort(elements, shape, elements.codes, codes, arrays, buckets), n / num_buckets)
-    segments = SegmentList.of_overflow(buckets.overflow, buckets.segments)
-    partition_recursively(elements, shape, n, arrays, 0, segments)
+    partition_recursively(elements, shape, n, arrays, 0, SegmentList.of_overflow(buckets))
 
 
 def partition_rows_recursively(elements: Elements, keys: Any, arrays: Arrays) -> None:

@@ -214,8 +214,7 @@ def record_wide_keys(recorder):
 def record_ranks_of_samples(recorder):
     """Record ranks of samples among codes."""
     for width in (1, 2, 4, 8):
-        for positions in (10, np.arange(9)):
-            transform.rank_samples(recorder.empty(1000, f"u{width}"), positions)
+        transform.rank_samples(recorder.empty(1000, f"u{width}"), 10)
     for dtype in ("f2", "f4", "f8", "c8"):
         for descending in (False, True):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
