@@ -82,14 +82,11 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
         keys, companions = cupy_staging.to_device(block, _shift(order)), list(map(cupy_staging.to_device, values))
         run = cupy_ops.local_sort(keys, companions, _on_device(order), positions=positions)
         dtypes = [order.transit_dtype.base, *(value.dtype for value in values)]
-        keys, *companions = map(_to_host, run.arrays, [*dtypes, *(array.dtype for array in run.arrays[len(dtypes) :])])
+        dtypes += [array.dtype for array in run.arrays[len(dtypes) :]]
+        keys, *companions = map(cupy_staging.to_host, run.arrays, dtypes)
         return Run(keys, tuple(companions))
 
     return _when_free(step_bytes(order, len(block), _row_bytes(values) + positions * POSITION_BYTES), step)
-
-
-def _to_host(array: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    return cupy_staging.to_host(array, dtype)
 
 
 def run_on_device(
@@ -112,7 +109,7 @@ def run_on_device(
         moved = zip(*map(cupy_staging.to_device_joined, columns), strict=True)
         found = list(step([Run(keys, tuple(values)) for keys, *values in moved], _on_device(order)))
         keys = (cupy_staging.to_host(found.pop(0), order.dtype, -_shift(order)),) if with_keys else ()
-        return (*keys, *map(_to_host, found, dtypes))
+        return (*keys, *map(cupy_staging.to_host, found, dtypes))
 
     companions = _row_bytes(runs[0].values) + with_positions * POSITION_BYTES
     return _when_free(step_bytes(order, sum(map(len, runs)), companions), merge)
@@ -133,7 +130,7 @@ def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
     def step() -> np.ndarray:
         keys = cupy_staging.to_device(block, _shift(order))
-        return _to_host(cupy_ops.argsort_rows(keys, _on_device(order), axis), np.dtype(np.int64))
+        return cupy_staging.to_host(cupy_ops.argsort_rows(keys, _on_device(order), axis), np.dtype(np.int64))
 
     return _when_free(step_bytes(order, block.size // (order.words or 1), POSITION_BYTES), step)
 
@@ -143,7 +140,7 @@ def take_rows(block: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
     def step() -> np.ndarray:
         taken = cupy_ops.take_rows(cupy_staging.to_device(block), cupy_staging.to_device(indices), axis)
-        return _to_host(taken, block.dtype)
+        return cupy_staging.to_host(taken, block.dtype)
 
     # CuPy makes indices along every axis.
     return _when_free(2 * block.nbytes + (1 + block.ndim) * indices.nbytes, step)
