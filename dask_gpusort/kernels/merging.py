@@ -20,40 +20,18 @@ import numpy as np
 
 from .keys.dtypes import USER_LESS, by_expression, device_key
 from .keys.transform import gather, search_ranks
-from .launch.arrays import INDEX_LIMIT, bytes_of_type, check_array, check_indexable, prepare_out, type_of_bytes
+from .launch.arrays import INDEX_LIMIT, check_array, check_indexable, prepare_out, type_of_bytes
 from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .merge import merge_sort
-from .merge.merge_sort import PART_BYTES, PLAN_THREADS, SOURCE, merge_instance, plan_blocks
+from .merge.merge_sort import PART_BYTES, SOURCE, MergeTypes, plan_blocks
 from .policy import tuning
-from .policy.tuning import MergeShape
 from .wide import word_sort
 
 WORD_BYTES = 8
 MOST_WORDS = 4  # wider keys are sorted again: few fit a block, and comparing them costs more than moving positions
 TRAVELLING_BYTES = (4, 8)  # of companions that travel with the keys
 THREADS = 256
-
-
-@dataclass(frozen=True)
-class MergeTypes:
-    """Name the C++ types of a merge."""
-
-    code: str  # type of the keys, of `code_bytes` bytes
-    code_bytes: int
-    value: str  # type of the values that travel with the keys
-    less: str  # type whose ``less(a, b)`` compares two keys
-    expression: str | None = None  # of the user, if there is one
-
-    @property
-    def value_bytes(self) -> int:
-        """Bytes of a value."""
-        return bytes_of_type(self.value)
-
-    @property
-    def shape(self) -> MergeShape:
-        """The block that merges a part."""
-        return tuning.merge_shape(self.code_bytes, self.value_bytes)
 
 
 @dataclass(frozen=True)
@@ -219,12 +197,9 @@ def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, payload: 
     shape = types.shape
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     split = instance("split_listed_runs", types.code, types.value, types.less, shape.keys)
-    arguments = (pairs, np.uint64(len(pairs)), parts, np.uint64(count))
-    Launch(SOURCE, split, plan_blocks(count), PLAN_THREADS, arguments, expression=types.expression).run()
+    types.plan(SOURCE, split, plan_blocks(count), (pairs, np.uint64(len(pairs)), parts, np.uint64(count)))
     sink = instance("Plain", types.code, types.value if types.value_bytes else "u32")
-    merge = merge_instance(sink, types.code, types.value, types.less, shape)
-    shared = shape.shared_bytes(types.code_bytes, types.value_bytes)
-    Launch(SOURCE, merge, count, shape.threads, (parts, keys, payload), shared, expression=types.expression).run()
+    types.launch("merge_parts", (sink, types.code), shape, count, parts, keys, payload)
 
 
 def sort_by_comparison(keys: Any, *, less: str, out: Any = None) -> Any:

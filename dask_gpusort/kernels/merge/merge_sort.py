@@ -26,6 +26,37 @@ WIDE_POSITION = 8
 
 
 @dataclass(frozen=True)
+class MergeTypes:
+    """Name the C++ types of a merge."""
+
+    code: str  # type of the keys, of `code_bytes` bytes
+    code_bytes: int
+    value: str  # type of the values that travel with the keys
+    less: str = USER_LESS  # type whose ``less(a, b)`` compares two keys
+    expression: str | None = None  # of the user, if there is one
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value."""
+        return bytes_of_type(self.value)
+
+    @property
+    def shape(self) -> MergeShape:
+        """The block that sorts a tile or merges a part."""
+        return tuning.merge_shape(self.code_bytes, self.value_bytes)
+
+    def plan(self, source: str, name: str, blocks: int, arguments: tuple[Any, ...]) -> None:
+        """Launch a kernel that plans parts."""
+        Launch(source, name, blocks, PLAN_THREADS, arguments, expression=self.expression).run()
+
+    def launch(self, kernel: str, types: tuple[str, ...], shape: MergeShape, blocks: int, *arguments: Any) -> None:
+        """Launch a kernel whose blocks sort tiles or merge parts; `types` are the first template arguments."""
+        name = instance(kernel, *types, self.value, self.less, shape.threads, shape.items, shape.blocks)
+        shared = shape.shared_bytes(self.code_bytes, self.value_bytes)
+        Launch(SOURCE, name, blocks, shape.threads, arguments, shared, expression=self.expression).run()
+
+
+@dataclass(frozen=True)
 class Buffers:
     """Hold codes and positions between the levels, and the outputs."""
 
@@ -55,29 +86,16 @@ class Buffers:
 class MergeLevel:
     """Describe one level of merging."""
 
-    comparison: Comparison
+    types: MergeTypes
     source: tuple[Any, Any]  # codes and positions
     target: tuple[Any, Any]  # the same; keys and positions on the last level
-    value: str  # C++ type of the values that travel with the codes
     n: int  # keys of the array
     width: int  # keys of each run but the last
     sink: str  # C++ type that stores the merged codes
 
-    @property
-    def shape(self) -> MergeShape:
-        """The block that merges a part."""
-        return tuning.merge_shape(self.comparison.code_bytes, bytes_of_type(self.value))
-
-    def plan(self, source: str, name: str, blocks: int, arguments: tuple[Any, ...]) -> None:
-        """Launch a kernel that plans parts."""
-        Launch(source, name, blocks, PLAN_THREADS, arguments, expression=self.comparison.expression).run()
-
     def merge_parts(self, parts: Any, count: int, shape: MergeShape) -> None:
         """Merge planned parts of pairs of runs."""
-        name = merge_instance(self.sink, self.comparison.code, self.value, USER_LESS, shape)
-        shared = shape.shared_bytes(self.comparison.code_bytes, bytes_of_type(self.value))
-        arguments, expression = (parts, *self.target), self.comparison.expression
-        Launch(SOURCE, name, count, shape.threads, arguments, shared, expression=expression).run()
+        self.types.launch("merge_parts", (self.sink, self.types.code), shape, count, parts, *self.target)
 
 
 def plan_blocks(parts: int) -> int:
@@ -85,22 +103,19 @@ def plan_blocks(parts: int) -> int:
     return blocks_for(parts, PLAN_THREADS - 1)
 
 
-def merge_instance(sink: str, code: str, value: str, less: str, shape: MergeShape) -> str:
-    """Name one template instance of merge_parts."""
-    return instance("merge_parts", sink, code, value, less, shape.threads, shape.items, shape.blocks)
-
-
 def sort(comparison: Comparison, keys: Any, buffers: Buffers) -> None:
     """Sort keys, of which there is one at least, stably; they may be ``buffers.keys_out``."""
-    n = keys.size
-    shape = tuning.merge_shape(comparison.code_bytes, bytes_of_type(buffers.value))
+    n, types = keys.size, merge_types(comparison, buffers)
+    shape = types.shape
     target, sink = buffers.target(comparison, count_levels(n, shape.keys))
-    types = comparison.plain(), sink, buffers.value, USER_LESS
-    name = instance("sort_tiles", *types, shape.threads, shape.items, shape.blocks)
-    shared = shape.shared_bytes(comparison.code_bytes, bytes_of_type(buffers.value))
-    arguments, blocks = (keys, *target, np.uint64(n)), blocks_for(n, shape.keys)
-    Launch(SOURCE, name, blocks, shape.threads, arguments, shared, expression=comparison.expression).run()
+    blocks, arguments = blocks_for(n, shape.keys), (keys, *target, np.uint64(n))
+    types.launch("sort_tiles", (comparison.plain(), sink), shape, blocks, *arguments)
     run_levels(comparison, buffers, n, shape.keys, merge_pairs)
+
+
+def merge_types(comparison: Comparison, buffers: Buffers) -> MergeTypes:
+    """The C++ types of a sort by comparison."""
+    return MergeTypes(comparison.code, comparison.code_bytes, buffers.value, expression=comparison.expression)
 
 
 def count_levels(n: int, width: int) -> int:
@@ -114,17 +129,17 @@ def run_levels(
     """Merge runs of `width` keys level by level, in pairs, by a function for one level."""
     for left in reversed(range(count_levels(n, width))):
         target, sink = buffers.target(comparison, left)
-        merge(MergeLevel(comparison, buffers.pair(left % 2), target, buffers.value, n, width, sink))
+        merge(MergeLevel(merge_types(comparison, buffers), buffers.pair(left % 2), target, n, width, sink))
         width *= 2
 
 
 def merge_pairs(level: MergeLevel) -> None:
     """Merge runs of `width` keys in pairs, in equal parts that are cut by merge path."""
-    comparison, shape = level.comparison, level.shape
+    types, shape = level.types, level.types.shape
     whole, rest = divmod(level.n, 2 * level.width)  # each merged run begins with a new part
     count = whole * blocks_for(2 * level.width, shape.keys) + blocks_for(rest, shape.keys)
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
-    name = instance("split_equal_runs", comparison.code, level.value, USER_LESS, shape.keys)
+    name = instance("split_equal_runs", types.code, types.value, types.less, shape.keys)
     arguments = (*level.source, np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
-    level.plan(SOURCE, name, plan_blocks(count), arguments)
+    types.plan(SOURCE, name, plan_blocks(count), arguments)
     level.merge_parts(parts, count, shape)

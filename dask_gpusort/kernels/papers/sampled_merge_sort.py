@@ -35,15 +35,15 @@ def sort(comparison: Comparison, keys: Any, buffers: Buffers) -> None:
 
 def merge_between_samples(level: MergeLevel) -> None:
     """Merge runs of `width` keys in pairs, in parts between neighbouring samples."""
-    cupy, comparison = require_cupy(), level.comparison
+    cupy, types = require_cupy(), level.types
     count = blocks_for(level.n, 2 * level.width) * 2 * (level.width // SAMPLE_KEYS)
     cuts = cupy.zeros(2 * count, np.uint64)
     parts = cupy.empty(count * PART_BYTES, np.uint8)
     blocks, sizes = blocks_for(count, PLAN_THREADS), (np.uint64(level.n), np.uint64(level.width))
-    cut = instance("cut_at_samples", comparison.code, USER_LESS, SAMPLE_KEYS)
-    level.plan(SOURCE, cut, blocks, (level.source[0], *sizes, cuts, np.uint64(count)))
-    plan = instance("plan_between_cuts", comparison.code, level.value, SAMPLE_KEYS)
-    level.plan(SOURCE, plan, blocks, (*level.source, *sizes, cuts, parts, np.uint64(count)))
+    cut = instance("cut_at_samples", types.code, types.less, SAMPLE_KEYS)
+    types.plan(SOURCE, cut, blocks, (level.source[0], *sizes, cuts, np.uint64(count)))
+    plan = instance("plan_between_cuts", types.code, types.value, SAMPLE_KEYS)
+    types.plan(SOURCE, plan, blocks, (*level.source, *sizes, cuts, parts, np.uint64(count)))
     for array in level.target:  # a comparison that is no order leaves gaps between parts
         if array is not None:
             array.view(np.uint8).fill(0)
