@@ -114,7 +114,7 @@ def cluster(
         raise ImportError(_REMEDY) from error
     settings: dict[str, Any] = {
         "n_workers": n_workers,
-        "protocol": protocol or ("ucx" if _has_ucx() else "tcp"),
+        "protocol": protocol or ("ucx" if all(map(find_spec, ("ucxx", "distributed_ucxx"))) else "tcp"),
         "device_memory_limit": device_memory_limit,
         "pre_import": ["cupy", "dask_gpusort"],
     }
@@ -136,10 +136,6 @@ def install_plugins(cluster: Any) -> None:
         client.register_plugin(plugins.SortSchedulerPlugin())
         client.register_plugin(plugins.SortWorkerPlugin())
         install("gang", client)
-
-
-def _has_ucx() -> bool:
-    return find_spec("ucxx") is not None and find_spec("distributed_ucxx") is not None
 
 
 def warm_up(client: Any = None, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i8", "f4", "f8")) -> float:

@@ -211,7 +211,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "options: directions of keys": ("others[::-1]], directions[::-1])", "others[::-1]], directions)"),
     },
     "merge_sorted is_sorted": {
-        "is_sorted: borders": (" and all(map(all, _borders(lines, order)))", ""),
+        "is_sorted: borders": (" and all(rise)", ""),
         "is_sorted: empty chunks": ("for chunk in line if len(chunk.first)]", "for chunk in line]"),
     },
     "less": {

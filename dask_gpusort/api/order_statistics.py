@@ -259,15 +259,8 @@ def nanpercentile(
     array([15.,  5.])
     """
     refuse_in_place("nanpercentile", out, overwrite_input)
-    return _reduce(
-        a,
-        _quantiles(q, method, skip_nan=True, percent=True),
-        axis,
-        keepdims,
-        strategy,
-        weights,
-        (by, groups, window),
-    )
+    statistic = _quantiles(q, method, skip_nan=True, percent=True)
+    return _reduce(a, statistic, axis, keepdims, strategy, weights, (by, groups, window))
 
 
 def median(

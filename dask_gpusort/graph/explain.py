@@ -69,6 +69,7 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
     given, result = (sum(one.size * one.dtype.itemsize for one in each) for each in (inputs, arrays))
     stages = ("source", given), *projected.stages, ("result", result)
     notes = [text for one in (*before, projected) for text in one.notes]
+    layers = (name for array in arrays for name in getattr(array.__dask_graph__(), "layers", ()))
     if runtime.client is None:
         who = "the GPU of this process" if runtime.workers.devices else ALONE[runtime.kind]
         notes.insert(0, f"for {who}, without a Client")
@@ -84,7 +85,7 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
         whose=whose,
         reads=projected.reads,
         # Dask's rechunk by P2P writes files, too.
-        disk=projected.exchange == "runs" or any(map(_is_p2p, arrays)),
+        disk=projected.exchange == "runs" or any("p2p" in name for name in layers),
         tasks=count_tasks(arrays, inputs),
         chunks=(math.prod(inputs[0].numblocks), math.prod(arrays[0].numblocks)),
         exchange=projected.exchange,
@@ -108,10 +109,6 @@ def _memory_of(runtime: Runtime, scope: Scope) -> tuple[str, int | None]:
     names = {"thread": "each thread", "process": "each worker", "all": "all workers together"}
     share = {"thread": 1, "process": threads / max(workers.processes, 1), "all": threads}
     return names[scope], _known(own * share[scope])
-
-
-def _is_p2p(array: Any) -> bool:
-    return any("p2p" in name for name in getattr(array.__dask_graph__(), "layers", ()))
 
 
 def count_tasks(found: Sequence[Any], inputs: Sequence[Any]) -> int:

@@ -264,22 +264,16 @@ class Take(ArrayRecipe):
         return tasks
 
 
-@dataclass(frozen=True)
-class GroupWriter:
-    """Make a group from what it held before and from values: a function that can be pickled."""
-
-    size: int  # positions of the group
-
-    def __call__(self, chunks: Sequence[Any], shards: Iterable[Run]) -> tuple[Any]:
-        """Task: write all shards to the group in their order."""
-        blocks = [checked_chunk(block, None) for block in chunks]
-        ops = ops_for(blocks[0])
-        whole = ops.concatenate_along(blocks, 0)
-        if len(whole) != self.size:
-            raise wrong_size(f"a group of chunks has {len(whole)} elements", self.size)
-        for shard in shards:
-            ops.put(whole, shard.keys, *shard.values)
-        return (complete(whole),)
+def write_group(chunks: Sequence[Any], shards: Iterable[Run], size: int) -> tuple[Any]:
+    """Task: write all shards to a group of so many positions, in their order."""
+    blocks = [checked_chunk(block, None) for block in chunks]
+    ops = ops_for(blocks[0])
+    whole = ops.concatenate_along(blocks, 0)
+    if len(whole) != size:
+        raise wrong_size(f"a group of chunks has {len(whole)} elements", size)
+    for shard in shards:
+        ops.put(whole, shard.keys, *shard.values)
+    return (complete(whole),)
 
 
 @dataclass(frozen=True)
@@ -293,10 +287,6 @@ class Put(ArrayRecipe):
     dtypes: tuple[np.dtype[Any], ...]  # of the indices and of the values
     sizes: tuple[Size, ...]  # indices, and values, in each chunk
 
-    def writer(self, group: int) -> GroupWriter:
-        """The function that makes a group."""
-        return GroupWriter(self.axis.size_of(group))
-
     def before(self, group: int) -> List:
         """The chunks of a group before it is written."""
         return List(*chunks_of(self.names[-1], ((chunk,) for chunk in self.groups.chunks(group))))
@@ -309,7 +299,7 @@ class Put(ArrayRecipe):
             shards = [
                 tasks.add("put-shard", (bundle, group), cut_shard, own, group) for bundle, own in enumerate(requests)
             ]
-            tasks.add("put-merge", group, self.writer(group), self.before(group), List(*shards))
+            tasks.add("put-merge", group, write_group, self.before(group), List(*shards), self.axis.size_of(group))
         return tasks
 
     @property

@@ -50,7 +50,11 @@ Moved = tuple[Sequence[float], int]
 def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     """`numpy.take`, of indices in a Dask array."""
     array, axis = flatten(array, axis)
-    plan = plan_take(array, indices, axis)
+    # Rows are all elements at one position each.
+    row = array.dtype.itemsize * math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
+    in_chunk = [math.prod(sizes) for sizes in product(*indices.chunks)]
+    moved = (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES)
+    plan = _plan(array, indices, axis, *moved, gangs=_is_divided_along(array, axis))
     at_once = plan.strategy == "gather" and plan.reason != "empty" and _is_divided_along(array, axis)
     if plan.sources or (at_once and library_of(array._meta) == "cupy"):
         return take_at_once(array, indices, axis, mode, plan.sources)
@@ -66,8 +70,9 @@ def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
 def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     """Take elements of a Dask array as `numpy.take` does, of indices in an array in memory."""
     array, positions, axis = _checked_known(array, indices, axis, mode)
-    if plan_slices(array, positions, axis) is None:
+    if not names_few_chunks(positions.size, array.shape[axis], array.size, da.array_expr_enabled()):
         return build_take(array, da.from_array(positions, asarray=False), axis, mode)
+    _noted(PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf))
     found = array[(*(slice(None),) * axis, positions.reshape(-1))]
     if positions.ndim == 1:
         return found
@@ -89,7 +94,8 @@ def build_take_along(array: Any, indices: Any, axis: int) -> Any:
     """`numpy.take_along_axis`."""
     if array.ndim == 1:
         return build_take(array, indices, 0, "raise")
-    plan = plan_take_along(array, indices, axis)
+    item = array.dtype.itemsize
+    plan = _plan(array, indices, axis, (array.chunks[axis], item), (indices.chunks[axis], item + INDEX_BYTES))
     if plan.exchange is None:
         return take_from_lanes(array, indices, axis, _limit_of(plan))
     exchange = plan.exchange
@@ -109,7 +115,9 @@ def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
     sizes = list(enumerate(zip(array.shape, indices.shape, strict=True)))
     # Several indices of another dimension for one lane are written in C order, by one task.
     shared = any(own == 1 != other for dim, (own, other) in sizes if dim != axis)
-    plan = plan_put_along(array, indices, values, axis)
+    item = array.dtype.itemsize + INDEX_BYTES
+    moved = (array.chunks[axis], item), (indices.chunks[axis], item)
+    plan = _plan(array, indices, axis, *moved, written_bytes=values.dtype.itemsize)
     if shared or plan.exchange is None:
         return put_into_lanes(array, indices, values, axis, _limit_of(plan))
     exchange = plan.exchange
@@ -160,35 +168,6 @@ def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsEx
 def _is_divided_along(array: Any, axis: int) -> bool:
     """Whether an array has one chunk along all other axes."""
     return bool(array.numblocks[axis] == math.prod(array.numblocks))
-
-
-def plan_take(array: Any, indices: Any, axis: int) -> PositionsPlan:
-    """The plan of `take`: the rows of an array, each of all elements at one position."""
-    row = array.dtype.itemsize * math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
-    in_chunk = [math.prod(sizes) for sizes in product(*indices.chunks)]
-    moved = (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES)
-    return _plan(array, indices, axis, *moved, gangs=_is_divided_along(array, axis))
-
-
-def plan_take_along(array: Any, indices: Any, axis: int) -> PositionsPlan:
-    """The plan of `take_along_axis`; an exchange is that of one lane."""
-    item = array.dtype.itemsize
-    return _plan(array, indices, axis, (array.chunks[axis], item), (indices.chunks[axis], item + INDEX_BYTES))
-
-
-def plan_put_along(array: Any, indices: Any, values: Any, axis: int) -> PositionsPlan:
-    """The plan of `put_along_axis`; an exchange is that of one lane."""
-    item = array.dtype.itemsize + INDEX_BYTES
-    moved = (array.chunks[axis], item), (indices.chunks[axis], item)
-    return _plan(array, indices, axis, *moved, written_bytes=values.dtype.itemsize)
-
-
-def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
-    """The plan of `take` of few indices in memory; None if they are taken as indices in a Dask array are."""
-    if not names_few_chunks(positions.size, array.shape[axis], array.size, da.array_expr_enabled()):
-        return None
-    plan = PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf)
-    return _noted(plan)
 
 
 def _plan(

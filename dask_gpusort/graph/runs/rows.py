@@ -49,7 +49,7 @@ from ...chunk.run import Run
 from ...table import IntArray
 from .._dask import List, Task
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
-from ..positions.exchange import GroupedAxis, GroupWriter, Put, Rows, Shapes, Take, fill_bundle, make_requests
+from ..positions.exchange import GroupedAxis, Put, Rows, Shapes, Take, fill_bundle, make_requests, write_group
 from ..search.lookup import (
     GroupStarts,
     Lookup,
@@ -130,7 +130,7 @@ class KeptPut(Put):
         ]
         asked = tasks.add("put-asked", 0, list_kept, List(), List(*requests), kind=ListTask)
         for group in range(len(self.groups)):
-            tasks.add("put-merge", group, write_kept, self.before(group), asked, group, self.writer(group))
+            tasks.add("put-merge", group, write_kept, self.before(group), asked, group, self.axis.size_of(group))
         return tasks
 
 
@@ -199,9 +199,9 @@ def fill_kept(shapes: list[Shapes], rows: Rows, replied: Asked, bundle: int) -> 
     return fill_bundle(shapes[bundle], ((run.keys, run.values[0]) for run in runs), rows)
 
 
-def write_kept(chunks: list[Any], asked: Asked, group: int, writer: GroupWriter) -> tuple[Any, ...]:
+def write_kept(chunks: list[Any], asked: Asked, group: int, size: int) -> tuple[Any, ...]:
     """Task: a group with the values for it, read and written in portions."""
-    return writer(chunks, (run for portion in _portions(asked[1], group) for run in _taken(portion)))
+    return write_group(chunks, (run for portion in _portions(asked[1], group) for run in _taken(portion)), size)
 
 
 def _taken(portion: Sequence[Part]) -> list[Run]:

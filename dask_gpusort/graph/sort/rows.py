@@ -17,7 +17,7 @@ An array is sorted if each chunk is, and no border between chunks descends; a jo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -162,14 +162,9 @@ def edges_of(block: Any, order: Order, axis: int) -> np.ndarray:
 def borders_rise(edges: np.ndarray, order: Order, axis: int) -> np.ndarray:
     """Task: whether all chunks are sorted and no border between them descends; shape ()."""
     lines = np.moveaxis(edges, axis, -1).reshape(-1, edges.shape[axis])
-    return np.array(all(chunk.ordered for chunk in edges.ravel()) and all(map(all, _borders(lines, order))))
-
-
-def _borders(lines: np.ndarray, order: Order) -> Iterator[Iterator[bool]]:
-    """For each line of chunks, whether each border is in order; empty chunks are skipped."""
-    for line in lines:
-        held = [chunk for chunk in line if len(chunk.first)]
-        yield (not ops_for(a.last).before(b.first, a.last, order).any() for a, b in pairwise(held))
+    borders = (pair for line in lines for pair in pairwise(chunk for chunk in line if len(chunk.first)))
+    rise = (not ops_for(a.last).before(b.first, a.last, order).any() for a, b in borders)
+    return np.array(all(chunk.ordered for chunk in edges.ravel()) and all(rise))
 
 
 def whole_rises(whole: Any, order: Order, axis: int) -> tuple[np.ndarray]:
