@@ -212,7 +212,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "merge_sorted is_sorted": {
         "is_sorted: borders": (" and all(rise)", ""),
-        "is_sorted: empty chunks": ("for chunk in line if len(chunk.first)]", "for chunk in line]"),
+        "is_sorted: empty chunks": ("for chunk in line if len(chunk.first))", "for chunk in line)"),
     },
     "less": {
         "less: ties keep their order": (
