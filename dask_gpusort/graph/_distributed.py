@@ -219,6 +219,11 @@ class CheckedSchedulerPlugin(SchedulerPlugin):
         """Refuse a scheduler of another version."""
         self.scheduler = _checked(scheduler)
 
+    def fail(self, state: Any, worker: str, error: Exception, cause: str) -> None:
+        """Let a task fail that a worker runs."""
+        failed = {"exception": dumps(error), "exception_text": repr(error), "traceback": None, "run_id": state.run_id}
+        self.scheduler.handle_task_erred(key=state.key, worker=worker, stimulus_id=cause, **failed)
+
     async def start_on_workers(self, plugin: type[CheckedWorkerPlugin]) -> None:
         """Register the plugin of the workers."""
         # Tasks come meanwhile, which this plugin must see: Dask would add it afterwards.

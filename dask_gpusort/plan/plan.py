@@ -50,11 +50,6 @@ class Plan:
     sorts_last: bool = False  # whether chunks are divided at splitters, and groups alone are sorted
 
     @property
-    def staged(self) -> bool:
-        """Whether chunks and groups of the host are sorted on a GPU."""
-        return self.staging_memory is not None
-
-    @property
     def by_tasks(self) -> bool:
         """Whether the exchange has the graph of `BY_TASKS`."""
         return self.exchange in BY_TASKS

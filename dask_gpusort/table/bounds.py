@@ -93,17 +93,17 @@ def bounds_at_ranks(summaries: Sequence[RankSummary], ranks: IntArray, order: Ke
         low, high = digit_cuts([summary.digits for summary in summaries], ranks, radix_bits)
         first, last = np.maximum(first, low), np.minimum(last, high)
     starts = exclusive_scan(sizes)
-    return Bounds(*with_ends(first, last, sizes), with_all(ranks, starts), starts)
+    return Bounds(*with_ends_of_runs(first, last, sizes), with_first_and_last(ranks, starts), starts)
 
 
-def with_ends(first: IntArray, last: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
+def with_ends_of_runs(first: IntArray, last: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
     """Bounds at some boundaries, with the ends of the runs: shape (runs, boundaries) to (runs, groups + 1)."""
     none = np.zeros((len(sizes), 1), np.int64)
     first, last = (np.concatenate([none, inner, sizes[:, None]], axis=1) for inner in (first, last))
     return first, last
 
 
-def with_all(ranks: IntArray, starts: IntArray) -> IntArray:
+def with_first_and_last(ranks: IntArray, starts: IntArray) -> IntArray:
     """Ranks of boundaries, with 0 and the number of keys."""
     return np.concatenate([[0], ranks, starts[-1:]]).astype(np.int64)
 
@@ -195,4 +195,4 @@ def cut_between(counts: IntArray, sizes: IntArray, low: IntArray, high: IntArray
     """Cut some runs at candidates, from their counts before each, shape (runs, candidates); as `Bounds`."""
     none = np.zeros((len(sizes), 1), np.int64)
     framed = np.concatenate([none, counts, sizes[:, None]], axis=1)
-    return with_ends(framed[:, low + 1], framed[:, high + 1], sizes)
+    return with_ends_of_runs(framed[:, low + 1], framed[:, high + 1], sizes)

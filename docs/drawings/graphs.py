@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dask_gpusort.table.bounds import Bounds, with_all, with_ends
+from dask_gpusort.table.bounds import Bounds, with_ends_of_runs, with_first_and_last
 from dask_gpusort.table.digits import Digits, digit_cuts, exclusive_scan, scan_table
 
 from .canvas import ACCENT, GREEN, GREY, GROUPS, INK, ORANGE, PALE, PURPLE, SKY, WHITE, Canvas, drawing
@@ -79,7 +79,7 @@ def example_bounds() -> Bounds:
     first, last = digit_cuts([Digits(2, 0, column) for column in DIGITS.T], BOUNDARIES, 2)
     sizes = np.full(3, CHUNKS.shape[1])
     starts = exclusive_scan(sizes)
-    return Bounds(*with_ends(first, last, sizes), with_all(BOUNDARIES, starts), starts)
+    return Bounds(*with_ends_of_runs(first, last, sizes), with_first_and_last(BOUNDARIES, starts), starts)
 
 
 @drawing(43)

@@ -69,7 +69,7 @@ def test_unknown_sizes():
 
 def test_only_staged_plans_speak_of_the_gpu():
     made = plan((1 << 20,) * 64, GIB)
-    assert made.staged
+    assert made.staging_memory is not None
     assert "step      " in describe(made).text
-    assert not plan((1 << 20,) * 64, None).staged
+    assert plan((1 << 20,) * 64, None).staging_memory is None
     assert "step      " not in describe(plan((1 << 20,) * 64, None)).text

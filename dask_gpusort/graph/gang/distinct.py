@@ -159,9 +159,8 @@ class DistinctWork:
         own = [Run(ops.from_host(lengths[:, member].copy())) for member in members]
         counted = yield Shards(own, [len(parts) for parts in job.parts])
         arriving = [on_host(run.keys).tolist() for run in counted]
-        sent = [
-            _joined([run[low:high] for run, (low, high) in zip(runs, cuts[:, m : m + 2], strict=True)]) for m in members
-        ]
+        ends = [zip(runs, cuts[:, member : member + 2], strict=True) for member in members]
+        sent = [Run.concat([run[low:high] for run, (low, high) in own], copy=None) for own in ends]
         self.received = yield Shards(sent, [sum(each) for each in arriving])
         self.arriving = arriving
         self.starts = _starts_of_parts(job.parts, start.summaries)
@@ -247,10 +246,6 @@ class DistinctWork:
             chunks = zip(bounds, part.shapes, strict=True)
             found += [cut_part(keys, slice(*ends)).reshape(shape) for ends, shape in chunks]
         return found
-
-
-def _joined(runs: list[Run]) -> Run:
-    return runs[0] if len(runs) == 1 else Run.concat(runs)
 
 
 def find_splitters(summaries: Sequence[RankSummary], members: int, order: Order) -> np.ndarray:

@@ -12,7 +12,6 @@ from tornado.ioloop import PeriodicCallback
 from .._distributed import (
     CheckedSchedulerPlugin,
     Status,
-    dumps,
     logs_errors,
     register_once,
     to_serialize,
@@ -377,16 +376,8 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         )
         if on is None:
             self._send(self.gangs.failed(spec.token, error))
-            return
-        self.scheduler.handle_task_erred(
-            key=state.key,
-            worker=on.address,
-            exception=dumps(error),
-            exception_text=repr(error),
-            traceback=None,
-            stimulus_id="gang-given-up",
-            run_id=state.run_id,
-        )
+        else:
+            self.fail(state, on.address, error, "gang-given-up")
 
     def _watch_attempt(self, token: str, attempt: int, seconds: float) -> None:
         self.scheduler.loop.call_later(seconds, self._expire, token, attempt)

@@ -20,7 +20,6 @@ from .._dask import MarkedTask
 from .._distributed import (
     CheckedSchedulerPlugin,
     CheckedWorkerPlugin,
-    dumps,
     logs_errors,
     register_once,
     wall_time,
@@ -161,15 +160,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         heard = sorted(peer for peer in peers if self.is_heard(peer, seconds / 2))
         if heard and state is not None and state.processing_on is not None:
             error = unreached(worker, heard[0], seconds, "Dask gets no results of it")
-            self.scheduler.handle_task_erred(
-                key=key,
-                worker=worker,
-                exception=dumps(error),
-                exception_text=repr(error),
-                traceback=None,
-                stimulus_id=f"{NAME}-unreached",
-                run_id=state.run_id,
-            )
+            self.fail(state, worker, error, f"{NAME}-unreached")
 
     def _want(self, key: Key) -> None:
         self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)

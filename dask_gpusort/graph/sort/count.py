@@ -76,7 +76,7 @@ def choose(counts: list[IntArray], candidates: Candidates, plan: Plan) -> Chosen
     """Task: between which candidates each boundary is."""
     ranks = boundary_ranks(plan, candidates.sizes)
     low, high = bounds.candidates_at_ranks(add_up(counts), ranks)
-    return Chosen(low, high, bounds.with_all(ranks, candidates.starts), candidates.sizes)
+    return Chosen(low, high, bounds.with_first_and_last(ranks, candidates.starts), candidates.sizes)
 
 
 def count_all(tasks: Tasks, plan: Plan, drawn: Sequence[TaskRef], runs: Sequence[Any]) -> tuple[list[List], TaskRef]:
