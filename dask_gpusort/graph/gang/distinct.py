@@ -159,8 +159,8 @@ class DistinctWork:
         own = [Run(ops.from_host(lengths[:, member].copy())) for member in members]
         counted = yield Shards(own, [len(parts) for parts in job.parts])
         arriving = [on_host(run.keys).tolist() for run in counted]
-        ends = [zip(runs, cuts[:, member : member + 2], strict=True) for member in members]
-        sent = [Run.concat([run[low:high] for run, (low, high) in own], copy=None) for own in ends]
+        own_cuts = [zip(runs, cuts[:, member : member + 2], strict=True) for member in members]
+        sent = [Run.concat([run[low:high] for run, (low, high) in one], copy=None) for one in own_cuts]
         self.received = yield Shards(sent, [sum(each) for each in arriving])
         self.arriving = arriving
         self.starts = _starts_of_parts(job.parts, start.summaries)
