@@ -249,8 +249,9 @@ def _sort_dimension(ds: xr.Dataset, dim: Hashable, keys: Sequence[xr.DataArray],
     arrays = [_array_of(key.variable) for key in keys]
     along = {name: variable for name, variable in ds.variables.items() if dim in variable.dims}
     if any(map(is_dask_collection, arrays)):
-        tuples = _tuples_of_labels(ds, dim)
-        lazy = {name: variable for name, variable in along.items() if name not in tuples}
+        # Labels that are tuples of those of other coordinates follow from these.
+        of_tuples = isinstance(ds.xindexes.get(dim), xr.indexes.PandasMultiIndex)
+        lazy = {name: variable for name, variable in along.items() if not (of_tuples and name == dim)}
         held = ds.drop_indexes([name for name in ds.xindexes if name in along]).drop_vars(list(along))
     else:
         lazy = {name: variable for name, variable in along.items() if variable.chunks is not None}
@@ -264,11 +265,6 @@ def _sort_dimension(ds: xr.Dataset, dim: Hashable, keys: Sequence[xr.DataArray],
 def _array_of(variable: Any) -> Any:
     """The array of a variable; that of an index is NumPy's."""
     return variable.values if isinstance(variable, xr.IndexVariable) else variable.data
-
-
-def _tuples_of_labels(ds: xr.Dataset, dim: Hashable) -> list[Hashable]:
-    """The coordinate of a dimension whose labels are tuples of those of other coordinates, if it is one."""
-    return [dim] if isinstance(ds.xindexes.get(dim), xr.indexes.PandasMultiIndex) else []
 
 
 def _lazy_indexes(ds: xr.Dataset, moved: Mapping[Hashable, xr.Variable]) -> dict[Hashable, xr.Index]:
@@ -316,7 +312,8 @@ def _sorted_rows(
     turn = (lambda rows: rows) if ascending else _backwards
     given = [_rows_first(array, axis, sizes) for array, axis in zip(arrays, axes, strict=True)]
     columns = [_columns(turn(rows)) for rows in given]
-    turned = [turn(_in_chunks(key, sizes)) for key in keys]
+    chunked = {"chunks": (tuple(sizes),), "asarray": False}
+    turned = [turn(key if is_dask_collection(key) else da.from_array(key, **chunked)) for key in keys]
     values = [column for own in columns for column in own]
     moved = iter(build_moved(turned[::-1], [not ascending] * len(keys), values, (tuple(sizes),)))
     found = []
@@ -329,10 +326,6 @@ def _sorted_rows(
 def _backwards(rows: Any) -> Any:
     """A Dask array from its last row to its first one, without empty chunks, beside which Dask would lose rows."""
     return rechunk(rows, {0: tuple(filter(None, rows.chunks[0])) or (0,)})[::-1]
-
-
-def _in_chunks(array: Any, sizes: Sequence[int]) -> Any:
-    return array if is_dask_collection(array) else da.from_array(array, chunks=(tuple(sizes),), asarray=False)
 
 
 def _rows_first(array: Any, axis: int, sizes: Sequence[int]) -> Any:

@@ -207,18 +207,14 @@ def _call_key(block: Any, key: Callable[[Any], Any]) -> Any:
     found = key(block)
     parts = found if isinstance(found, tuple) else (found,)
     for part in parts or (None,):
-        if getattr(part, "shape", None) != block.shape:
+        shape = getattr(part, "shape", None)
+        if shape != block.shape:
+            returned = f"an array of shape {shape}" if shape else type(part).__name__
             raise ValueError(
                 "key must return an array of its chunk's shape, or a tuple of such arrays: for a chunk of shape "
-                f"{block.shape} it returned {_named(part)}"
+                f"{block.shape} it returned {returned}"
             )
     return found
-
-
-def _named(part: Any) -> str:
-    """What a key function returned, for error messages."""
-    shape = getattr(part, "shape", None)
-    return f"an array of shape {shape}" if shape else type(part).__name__
 
 
 def key_block(block: Any, key: Callable[[Any], Any], descending: bool, dtypes: Sequence[np.dtype[Any]]) -> Any:

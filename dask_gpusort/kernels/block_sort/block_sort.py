@@ -38,11 +38,6 @@ class Buckets:
     #: Device address of a counter at zero, then 32 bits for each bucket: buckets that are not uniform.
     pending: Any = None
 
-    @property
-    def table(self) -> tuple[Any, Any, np.uint64]:
-        """Arguments of the kernels."""
-        return self.starts, self.ends, np.uint64(self.stride)
-
 
 def sampled_buckets(n: int, capacity: int, count: int, starts: Any, ends: Any) -> Buckets:
     """`count` buckets of n elements, with lists for those larger than `capacity` and for the pending ones."""
@@ -63,19 +58,16 @@ class BlockSort:
     arrays: Arrays  # the outputs
     buckets: Buckets
 
-    @property
-    def data(self) -> tuple[Any, ...]:
-        """Arguments of the kernels: inputs and outputs."""
-        return *self.inputs, self.arrays.keys_out, self.arrays.positions_out
-
     def launch(
         self, kernel: str, blocks: int, shape: tuning.BlockSortShape, domain: tuple[str, ...], lists: tuple[Any, ...]
     ) -> None:
         """Launch a kernel over the buckets; `domain` is its template argument, if it has one."""
-        elements = self.elements
+        elements, buckets = self.elements, self.buckets
         types = self.source, elements.sink, elements.payload_type, *domain
         name = instance(kernel, *types, shape.threads, shape.items, shape.bins, shape.blocks)
-        arguments = *self.data, *self.buckets.table, *lists, np.uint64(elements.base)
+        data = *self.inputs, self.arrays.keys_out, self.arrays.positions_out
+        table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
+        arguments = *data, *table, *lists, np.uint64(elements.base)
         Launch(SOURCE, name, blocks, shape.threads, arguments, shape.shared_bytes(*elements.shape)).run()
 
 

@@ -25,7 +25,7 @@ from ..launch.loader import require_cupy
 from ..lsd import lsd
 from ..policy import tuning
 from ..policy.limits import block_sort_shapes, main_shapes, most_fine
-from .partition import BucketMap, DigitMap, Partition, describe_segments, map_buckets, split_fine
+from .partition import BucketMap, DigitMap, Partition, Segments, describe_segments, map_buckets, split_fine
 from .recursive_partition import SegmentList, partition_recursively
 
 
@@ -154,7 +154,7 @@ def partition_coarse(task: SortTask, buckets: BucketMap) -> CoarseBuckets:
         elements = replace(elements.narrow, base=base)
         arrays, buckets.domain = arrays.narrowed(elements, n), elements.narrow_domain
     tile = describe_segments(elements, buckets)
-    segments = buckets.whole_segment(blocks_for(n, tile.keys))
+    segments = Segments(buckets.tables["whole"], 1, blocks_for(n, tile.keys), buckets.tables["coarse_cursors"])
     codes = arrays.codes[0], arrays.payloads[0]
     Partition(elements, elements.source, tile, buckets.digits(True), segments, task.inputs, codes).run()
     return CoarseBuckets(elements, arrays, tile, buckets)
@@ -166,7 +166,8 @@ def sort_coarse_buckets(
     """Partition `inputs`, in coarse buckets, into `codes[1]`, and sort the fine buckets."""
     elements, arrays, buckets = coarse.elements, coarse.arrays, coarse.buckets
     codes, num_fine = (arrays.codes[1], arrays.payloads[1]), buckets.num_fine
-    segments = buckets.coarse_segments(blocks_for(n, coarse.tile.keys))
+    num_tiles = blocks_for(n, coarse.tile.keys) + buckets.num_coarse  # each bucket has a partial one
+    segments = Segments(buckets.tables["coarse"], buckets.num_coarse, num_tiles, buckets.tables["cursors"])
     Partition(elements, source, coarse.tile, digits, segments, inputs, codes).run()
     table = buckets.tables["starts"], buckets.tables["cursors"]
     fine = sampled_buckets(n, shape.capacity, num_fine, *table)

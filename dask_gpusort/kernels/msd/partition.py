@@ -157,14 +157,6 @@ class BucketMap:
         """Give the digits of the first level, or of the second."""
         return fine_digits(self.domain, self.kind, is_coarse, self.splitters, self.fine_bits)
 
-    def whole_segment(self, num_tiles: int) -> Segments:
-        """Give the whole array, for the first level."""
-        return Segments(self.tables["whole"], 1, num_tiles, self.tables["coarse_cursors"])
-
-    def coarse_segments(self, num_tiles: int) -> Segments:
-        """Give the coarse buckets, for the second level; `num_tiles` full tiles, and a partial one for each bucket."""
-        return Segments(self.tables["coarse"], self.num_coarse, num_tiles + self.num_coarse, self.tables["cursors"])
-
     @property
     def cursors(self) -> Any:
         """Starts of the coarse buckets, and their ends once they are filled: shape (num_coarse,)."""
