@@ -60,12 +60,7 @@ def digit_cuts(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int
     """First and last possible cut of each chunk at each rank: around its keys of the digit in which the rank falls."""
     # Shape (chunks, ranks) each.
     _, _, counts = digit_table(digits, radix_bits)
-    rows = _rows_of_ranks(counts, ranks)
+    # The digit in which each rank falls: of several equal starts, only the last digit is not empty.
+    rows = np.searchsorted(scan_table(counts)[:, 0], ranks, side="right") - 1
     last = np.cumsum(counts, axis=0)[rows]
     return (last - counts[rows]).T, last.T
-
-
-def _rows_of_ranks(counts: IntArray, ranks: IntArray) -> IntArray:
-    """Give the digit in which each rank falls."""
-    # Of several equal starts, only the last digit is not empty.
-    return np.searchsorted(scan_table(counts)[:, 0], ranks, side="right") - 1

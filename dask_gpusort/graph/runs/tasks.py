@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -117,7 +117,6 @@ def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, di
             tasks.add("sort-merge", group, merge_group, tasks.ref("sort-list", 0), group, finish)
 
 
-def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
-    """Add the output chunks that are one group each, as `by_tasks.direct_outputs`."""
-    for group, key in keys.items():
-        tasks.put(key, getitem, Task(None, merge_group, tasks.ref("sort-list", 0), group, finish), 0)
+def finish_alone(tasks: Tasks, key: Key, group: int, finish: Finish) -> None:
+    """Add an output chunk that is one group."""
+    tasks.put(key, getitem, Task(None, merge_group, tasks.ref("sort-list", 0), group, finish), 0)

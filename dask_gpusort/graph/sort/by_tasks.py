@@ -40,7 +40,7 @@ Every array is complete when its task ends (`complete`), because transfers ignor
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import getitem
@@ -229,7 +229,7 @@ def exchange_by_tasks(
             own = tasks.ref("sort-local", number), cut_info, group, unscanned
             tasks.add("sort-scatter", (number, group), cut_shard, *own, **_placed(_worker_of(plan, number)))
         if group not in direct:
-            _finish(tasks, tasks.key("sort-merge", group), plan, group, finish)
+            finish_one(tasks, tasks.key("sort-merge", group), plan, group, finish)
     for number in bundles if plan.cut_first else ():
         shards = List(*(tasks.ref("sort-scatter", number, group) for group in groups))
         tasks.add("sort-freed", number, note_done, shards)
@@ -248,17 +248,11 @@ def _sort_and_count(
         tasks.add("sort-scan", 0, scan, tasks.refs("sort-count", range(len(plan.sources))), plan)
 
 
-def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
-    """Add the output chunks, by group, that are one group each and finished by their own tasks."""
-    for group, key in keys.items():
-        _finish(tasks, key, plan, group, finish, alone=True)
-
-
 def _cut_info(tasks: Tasks, plan: Plan) -> Any:
     return tasks.ref("sort-scan", 0) if plan.scans else tasks.refs("sort-count", range(len(plan.sources)))
 
 
-def _finish(tasks: Tasks, key: Key, plan: Plan, group: int, finish: Finish, alone: bool = False) -> None:
+def finish_one(tasks: Tasks, key: Key, plan: Plan, group: int, finish: Finish, alone: bool = False) -> None:
     """Add the task that finishes a group, `alone` to its only array, and one that notes it if others wait for it."""
     bundles, awaited = range(len(plan.sources)), plan.awaited_by(group)
     shards = List(*(tasks.ref("sort-scatter", number, group) for number in bundles))

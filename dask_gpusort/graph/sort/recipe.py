@@ -20,7 +20,7 @@ from ...chunk import complete, ops_for
 from ...plan import Plan
 from ..in_one_task import assemble, chunk_starts
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
-from .by_tasks import Sources, direct_outputs, exchange_by_tasks
+from .by_tasks import Sources, exchange_by_tasks, finish_one
 from .finish import Finish, merge_from_list, output_chunks
 from .local import LocalSort, check_presorted, checked_block, chunk_origins, local_sorts, run_sources
 from .scatter import own_pieces, scatter
@@ -177,9 +177,11 @@ class SortRecipe(ArrayRecipe):
         groups = [tasks.ref("sort-merge", group) for group in range(len(plan.groups))]
         cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", 0)
         output_chunks(tasks, name, plan, plan.groups, groups, cuts, which, extra)
-        if keys := {group: (name, chunk) for group, chunk in self.direct.items()}:
-            finish = self._runs.direct_outputs if keeps else direct_outputs
-            finish(tasks, keys, plan, self.finish)
+        for group, chunk in self.direct.items():
+            if keeps:
+                self._runs.finish_alone(tasks, (name, chunk), group, self.finish)
+            else:
+                finish_one(tasks, (name, chunk), plan, group, self.finish, alone=True)
         return tasks
 
     @property
