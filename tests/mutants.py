@@ -168,16 +168,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "np.greater_equal",
         ),
         "order: from block to block": ("along.start : along.stop + 1] for", "along.start : along.stop] for"),
-        "order: runs that overlap by one key": (
-            "np.where(earlier < later, last[earlier] <= first[later]",
-            "np.where(earlier < later, last[earlier] <= first[later] + 1",
-        ),
-        "order: equal keys of a later run": ("last[earlier] < first[later])", "last[earlier] <= first[later])"),
-        "order: runs of the first keys": ("np.lexsort((last, first))", "np.arange(len(first))"),
-        "order: equal keys of other bits": (
-            "(floor(np.array([piece.keys[end] for piece in filled]), order)",
-            "(np.array([piece.keys[end] for piece in filled])",
-        ),
+        "order: runs that overlap": ("if apart.all() else []", "if apart.any() else []"),
+        "order: runs of the first keys": ("for end in placed[::2]]", "for end in sorted(placed[::2])]"),
+        "mended rows: blocks that stay": (" or (first[1:] < last[:-1]).any()", ""),
+        "mended rows: the block of the next key": ("= leaves[(descents + 1) // _MENDED_BLOCK] = True", "= True"),
         "merges: spans in order": ("- (np.cumsum(lengths) - lengths)", "- np.cumsum(lengths)"),
         "packing: positions in a row": ("+ as_word(along.start)", ""),
         "packing: the least code": ("out += rows.dtype.type(least)", "pass"),
@@ -213,6 +207,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "merge_sorted is_sorted": {
         "is_sorted: borders": (" and all(rise)", ""),
         "is_sorted: empty chunks": ("for chunk in line if len(chunk.first))", "for chunk in line)"),
+    },
+    "api/test_less.py": {
+        "less: all keys are in order": (" and not _descents(array, less).size", ""),
     },
     "less": {
         "less: ties keep their order": (

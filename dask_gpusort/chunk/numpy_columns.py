@@ -263,13 +263,12 @@ def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:
     return [column.values for column in found] if all(column.bits for column in found) else None
 
 
-def argsort_columns(found: Sequence[Column], offsets: IntArray | None = None) -> np.ndarray:
+def argsort_columns(found: Sequence[Column]) -> np.ndarray:
     """Find the stable permutation that sorts keys by all their columns, most significant first."""
-    # Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, if the keys are such runs. Columns of codes
-    # are sorted together. Otherwise the first column sorts all keys, and each later one only those that still tie.
+    # Columns of codes are sorted together. Otherwise the first column sorts all keys, and later ones those that tie.
     codes = codes_of(found)
     if codes is not None:
-        return numpy_words.argsort(codes, offsets)
+        return numpy_words.argsort(codes)
     permutation = found[0].argsort().astype(np.int64)
     starts = np.ones(len(permutation), bool)
     starts[1:] = _changes(found[:1], permutation)

@@ -11,7 +11,7 @@ an EPYC 7003 (AVX2, 512 KiB level-2 cache), NumPy 2.4, 2**24 keys, least of thre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -47,11 +47,12 @@ WIDENED_ROW = 1 << 8
 # 2**22 keys of 2**16 values: words are 0.5 / 1.6 / 1.3 times as fast, of 1,000 values 1.4 / 2.1 / 2.1 (on an AVX-512
 # Xeon).
 _CACHED_ROW = 1 << 19
-# Most runs that np.argsort finds and merges as fast as this file does. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
-# 1.81 times as fast as np.argsort, of u8 0.84 / 1.00 / 1.62 times (on an AVX-512 Xeon).
-_FOUND_RUNS = 2
 # Least average length of spans of equal codes that are moved as they are.
 _LEAST_SPAN = 32
+# Keys that are moved with one that is out of order: more than the runs that such keys have in a group of many chunks.
+_MENDED_BLOCK = 1 << 10
+# Shortest row that is searched for keys out of order: a dozen NumPy calls take longer than a shorter one is sorted.
+_LEAST_MENDED = 1 << 16
 
 
 def as_rows(codes: Array) -> Array:
@@ -138,7 +139,7 @@ def sort(codes: Array) -> None:
         if step < 0:
             rows[...] = rows[:, ::-1]
     elif codes.dtype.itemsize > 2:
-        rows.sort(axis=-1)
+        _sort_words(rows)
     elif rows.shape[-1] <= WIDENED_ROW:
         for across, _ in tiles(rows.shape):
             words = rows[across].astype(f"{codes.dtype.kind}4")
@@ -179,15 +180,17 @@ def sort_with_positions(codes: Array) -> tuple[Array, Array]:
 
 
 def _known_positions(rows: Array) -> Array | None:
-    """Find the positions without sorting words: of narrow codes, few keys, and rows in order or reversed; else None."""
+    """Find the positions without words: of few keys, rows in order or reversed, and narrow codes; else None."""
     narrow = rows.dtype.itemsize == 1 or (rows.dtype.itemsize == 2 and rows.shape[-1] <= _CACHED_ROW)
-    if (narrow and rows.shape[-1] > WIDENED_ROW) or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
-        return np.argsort(rows, axis=-1, kind="stable").astype(np.int64, copy=False)
-    step = direction(rows, turns_ties=False)
-    if not step:
-        return None
-    positions = np.arange(rows.shape[-1], dtype=np.int64)[None, ::step]
-    return np.ascontiguousarray(positions) if len(rows) == 1 else np.repeat(positions, len(rows), axis=0)
+    if rows.size > SMALL and rows.shape[-1] > _SHORT_ROW:
+        if step := direction(rows, turns_ties=False):
+            positions = np.arange(rows.shape[-1], dtype=np.int64)[None, ::step]
+            return np.ascontiguousarray(positions) if len(rows) == 1 else np.repeat(positions, len(rows), axis=0)
+        if rows.dtype.itemsize <= 2 and len(rows) == 1 and (found := _positions_of_spans(rows[0])) is not None:
+            return found[None]
+        if not narrow or rows.shape[-1] <= WIDENED_ROW:
+            return None
+    return np.argsort(rows, axis=-1, kind="stable").astype(np.int64, copy=False)
 
 
 def direction(rows: Array, *, turns_ties: bool) -> int:
@@ -209,12 +212,38 @@ def _counting_sort(row: Array) -> None:
     row[...] = np.repeat(np.arange(radix, dtype=row.dtype), counts)
 
 
-def sorted_words(rows: Array, runs: int | None = None) -> tuple[Array, int, int, int]:
+def _sort_words(rows: Array) -> None:
+    """Sort each row in place."""
+    if len(rows) > 1 or not mend(rows[0]):
+        rows.sort(axis=-1)
+
+
+def mend(row: Array) -> bool:
+    """Sort a row in place if it is few runs, or in order but for some keys: by a merge; tell whether it was sorted."""
+    step = len(row) // _PROBED_KEYS
+    if len(row) < _LEAST_MENDED or np.count_nonzero(row[1::step] < row[:-1:step]) > _PROBED_KEYS // 8:
+        return False
+    descents = np.flatnonzero(row[1:] < row[:-1])
+    if not prefers_merge(np.dtype(f"u{row.itemsize}"), len(descents) + 1):
+        # Blocks with a descent are put last and sorted, if they are few and the others are in order.
+        blocks = row[: len(row) // _MENDED_BLOCK * _MENDED_BLOCK].reshape(-1, _MENDED_BLOCK)
+        leaves = np.zeros(len(blocks) + 1, bool)
+        leaves[descents // _MENDED_BLOCK] = leaves[(descents + 1) // _MENDED_BLOCK] = True
+        stays = ~leaves[:-1]
+        first, last = blocks[stays, 0], blocks[stays, -1]
+        if 4 * len(first) < 3 * len(blocks) or (first[1:] < last[:-1]).any():
+            return False
+        moved = np.concatenate([blocks[~stays].ravel(), row[blocks.size :]])
+        moved.sort()
+        row[:] = np.concatenate([blocks[stays].ravel(), moved])
+    row.sort(kind="stable")
+    return True
+
+
+def sorted_words(rows: Array) -> tuple[Array, int, int, int]:
     """Pack, sort, resolve ties: (words, index_bits, least, dropped)."""
-    # The words of `runs` contiguous sorted runs are sorted runs too.
     words, index_bits, least, dropped = pack(rows)
-    merges = runs is not None and prefers_merge(words.dtype, runs)
-    words.sort(axis=-1, kind="stable" if merges else None)
+    _sort_words(words)
     if dropped:
         resolve_ties(rows, words, least, index_bits, dropped)
     return words, index_bits, least, dropped
@@ -271,41 +300,11 @@ def _low_bits(codes: Array, least: int, dropped: int) -> Array:
     return low
 
 
-def merge_runs(codes: Array, offsets: Array) -> None:
-    """Merge contiguous sorted runs ``codes[offsets[i]:offsets[i + 1]]`` in place."""
-    # NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
-    # Narrow codes are counted, which reads them once in any order.
-    if codes.dtype.itemsize > 2 and prefers_merge(codes.dtype, int(np.count_nonzero(np.diff(offsets)))):
-        codes.sort(kind="stable")
-    else:
-        sort(codes)
-
-
-def order_of_runs(first: Array, last: Array) -> Array | None:
-    """Find in which order sorted runs follow each other, from their first and last keys; None if they overlap."""
-    placed = np.lexsort((last, first))
-    earlier, later = placed[:-1], placed[1:]
-    # Equal keys stay in the order of the runs.
-    apart = np.where(earlier < later, last[earlier] <= first[later], last[earlier] < first[later])
-    return placed if apart.all() else None
-
-
-def argmerge_runs(codes: Array, offsets: Sequence[int] | Array) -> Array:
-    """Find the int64 positions that sort contiguous sorted runs ``codes[offsets[i]:offsets[i + 1]]`` stably."""
-    runs = len(offsets) - 1
-    if codes.size == 0 or runs <= 1:
-        return np.arange(codes.size, dtype=np.int64)
-    if codes.dtype.itemsize <= 2 and (found := _argmerge_spans(codes)) is not None:
-        return found
-    if codes.dtype.itemsize <= 2 or codes.size <= SMALL or runs <= _FOUND_RUNS:
-        return np.argsort(codes, kind="stable").astype(np.int64, copy=False)
-    words, index_bits, *_ = sorted_words(as_rows(codes), runs)
-    positions: Array = unpack_positions(words, index_bits)[0]
-    return positions
-
-
-def _argmerge_spans(codes: Array) -> Array | None:
+def _positions_of_spans(codes: Array) -> Array | None:
     """Find the positions that sort codes stably if equal ones are neighbours in long spans, as in runs of few codes."""
+    probe = codes[:_PROBED_KEYS]
+    if np.count_nonzero(probe[1:] != probe[:-1]) * _LEAST_SPAN > _PROBED_KEYS:
+        return None
     ends = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     if len(ends) * _LEAST_SPAN > codes.size:
         return None

@@ -12,7 +12,7 @@ from . import numpy_columns, numpy_less, numpy_radix, numpy_words
 from .merge_choice import prefers_merge
 from .numpy_keys import ceiling, decode, encode, floor, function_of
 from .numpy_select import count_nans
-from .run import Run
+from .run import Run, concatenate
 
 #: Widest `U` dtype, in bytes, for which columns of codes beat np.sort, which reads a wide string only once. Speed
 #: relative to np.sort, 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of
@@ -49,15 +49,14 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
 
 def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = None) -> np.ndarray:
     """Find the stable permutation that sorts keys in transit, shape (n,)."""
-    # `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
+    # `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which a sort by `less` merges.
     if order.coded:
-        codes = floor(array, order)
-        return numpy_radix.argsort(codes) if offsets is None else numpy_radix.argmerge_runs(codes, offsets)
+        return numpy_radix.argsort(floor(array, order))
     if order.less is not None:
         return numpy_less.argsort(array, function_of(order), offsets)
     if order.words:
-        return numpy_words.argsort(numpy_words.columns_of(array), offsets)
-    return numpy_columns.argsort_columns(numpy_columns.columns_of(array, order), offsets)
+        return numpy_words.argsort(numpy_words.columns_of(array))
+    return numpy_columns.argsort_columns(numpy_columns.columns_of(array, order))
 
 
 def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np.ndarray]:
@@ -75,30 +74,24 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         return joined
     if placed:
         return joined.own() if joined.values else joined
-    offsets = np.cumsum([0, *map(len, pieces)])
-    if order.coded and not joined.values:
-        members = _tie_members(joined.keys, order)
-        numpy_radix.merge_runs(joined.keys, offsets)
-        _restore_ties(joined.keys, members, order)
-        return joined
     if not joined.values and _merged_by_numpy(order, len(pieces)):
-        _sort_by_numpy(joined.keys, stable=True)
-        return joined
-    if order.words and not joined.values:
-        return Run(numpy_words.sort(joined.keys, offsets))
-    permutation = argsort_keys(joined.keys, order, offsets)
+        return Run(_sort_by_numpy(joined.keys, stable=True))
+    if not joined.values and (order.coded or order.words):
+        return Run(sort_keys(joined.keys, order))
+    permutation = argsort_keys(joined.keys, order, np.cumsum([0, *map(len, pieces)]))
     keys, *values = (array.take(permutation, axis=0) for array in joined.arrays)
     return Run(keys, tuple(values))
 
 
 def _following(pieces: Sequence[Run], order: Order) -> list[Run]:
-    """Sorted runs in the order in which they follow each other; none if they overlap or have no codes."""
+    """Sorted runs in the order in which they follow each other; none if they overlap."""
     filled = [piece for piece in pieces if len(piece)]
-    if not order.coded or not filled:
+    if not filled:
         return []
-    first, last = (floor(np.array([piece.keys[end] for piece in filled]), order) for end in (0, -1))
-    placed = numpy_radix.order_of_runs(first, last)
-    return [] if placed is None else [filled[number] for number in placed]
+    # In a stable sort of all first and last keys, both keys of a run that is apart are neighbours.
+    placed = argsort_keys(concatenate([piece.keys[[0, -1]] for piece in filled]), order)
+    apart = placed[1::2] == placed[::2] + 1
+    return [filled[end // 2] for end in placed[::2]] if apart.all() else []
 
 
 def sorted_by_numpy(order: Order) -> bool:

@@ -22,7 +22,6 @@ import numpy as np
 from ..keys import BLOCK_KEYS
 from ..table import IntArray, Side
 from . import numpy_radix
-from .merge_choice import prefers_merge
 from .numpy_less import lower_bound
 
 WORD_BITS = 64
@@ -125,43 +124,37 @@ class _Part:
     bits: int
 
 
-def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArray:
+def argsort(columns: Sequence[Array]) -> IntArray:
     """Find the stable permutation that sorts keys by unsigned columns of any strides, most significant first."""
-    # Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     reader = _Reader(columns)
     first = reader.digit(WORD_BITS)
     if not first:
         return np.arange(len(columns[0]), dtype=np.int64)
     code = _build(first, slice(None), len(columns[0]))
-    if offsets is not None and prefers_merge(np.dtype(np.uint64), len(offsets) - 1):
-        permutation = numpy_radix.argmerge_runs(code, offsets)
-        code = code[permutation] if reader.more() else code
-    elif reader.more():
-        code, permutation = numpy_radix.sort_with_positions(code)
-    else:
+    if not reader.more():
         return numpy_radix.argsort(code)
-    if reader.more():
-        _resolve_ties(permutation, code, reader)
+    code, permutation = numpy_radix.sort_with_positions(code)
+    _resolve_ties(permutation, code, reader)
     return permutation
 
 
-def sort(words: Array, offsets: IntArray | None = None) -> Array:
-    """Sort keys of words, shape (n, words); sorted runs of them, as in `argsort`, are merged, and overwritten."""
+def sort(words: Array) -> Array:
+    """Sort keys of words, shape (n, words)."""
     if words.shape[1] == 2 and len(words):
         first, least = words[:, 0], words[:, 0].min()
         span = int(first.max() - least) + 1
         if span * _LEAST_GROUP <= len(words):
             # Few groups of equal first words: only these are argsorted, as narrow codes.
             codes = (first - least).astype(code_of(span.bit_length()))
-            order = numpy_radix.argsort(codes) if offsets is None else numpy_radix.argmerge_runs(codes, offsets)
+            order = numpy_radix.argsort(codes)
             second, sizes = words[:, 1].take(order), np.bincount(codes, minlength=span)
             for group in np.split(second, np.cumsum(sizes)[:-1]):
                 group.sort()
-            found = np.empty_like(words) if offsets is None else words
+            found = np.empty_like(words)
             found[:, 0] = np.repeat(np.arange(span, dtype=np.uint64) + least, sizes)
             found[:, 1] = second
             return found
-    return words.take(argsort(columns_of(words), offsets), axis=0)
+    return words.take(argsort(columns_of(words)), axis=0)
 
 
 def _resolve_ties(permutation: IntArray, code: Array, reader: _Reader) -> None:

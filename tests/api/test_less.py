@@ -135,3 +135,18 @@ def test_undetected_contradictions_lose_no_key(exchange, seed, size):
 def test_results_that_are_not_bool_arrays_are_refused(less):
     with pytest.raises(TypeError, match="less must give an array of bool"):
         computed(dask_gpusort.sort(da.arange(10, chunks=5), less=less))
+
+
+@pytest.mark.parametrize("descent", [1, 30, 100, 299])
+def test_keys_in_order_but_for_a_few_are_sorted(descent):
+    calls = []
+
+    def less(a, b):
+        calls.append(len(a))
+        return a < b
+
+    array = np.arange(300)
+    np.testing.assert_array_equal(numpy_less.argsort(array, less), array)
+    assert len(calls) <= 4  # of each with itself, of some with each other, and of neighbours
+    array[descent] = 0
+    np.testing.assert_array_equal(numpy_less.argsort(array, np.less), np.argsort(array, kind="stable"))

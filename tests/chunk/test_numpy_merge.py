@@ -13,9 +13,8 @@ from support.codes import WIDTHS, code_arrays, shapes_of_input
 from support.oracle import assert_same_bits
 
 from dask_gpusort.chunk import numpy_ops, numpy_radix, numpy_sorts
-from dask_gpusort.chunk.numpy_radix import argmerge_runs, merge_runs
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.order import Order
+from dask_gpusort.order import Order, of_words
 
 
 @st.composite
@@ -34,35 +33,44 @@ MERGED_RUNS = [0, None, 1 << 20]
 
 @given(run_lists(), st.sampled_from(MERGED_RUNS), st.sampled_from([0, 1 << 20]))
 def test_runs_are_merged(drawn, merged, least_span):
-    codes, offsets = drawn
+    codes, _ = drawn
     with pytest.MonkeyPatch.context() as patch, dask.config.set({"gpusort.merged_runs": merged}):
         patch.setattr(numpy_radix, "SMALL", 0)
-        patch.setattr(numpy_radix, "_FOUND_RUNS", 1)
         patch.setattr(numpy_radix, "_LEAST_SPAN", least_span)
-        check_merges(codes, offsets)
+        check_sorts(codes)
 
 
-def check_merges(codes, offsets):
+def check_sorts(codes):
     before = codes.copy()
     want = np.sort(codes)
-    assert np.array_equal(argmerge_runs(codes, offsets), np.argsort(codes, kind="stable"))
+    assert np.array_equal(numpy_radix.argsort(codes), np.argsort(codes, kind="stable"))
     assert np.array_equal(codes, before)
-    merge_runs(codes, np.asarray(offsets))
+    numpy_radix.sort(codes)
     assert np.array_equal(codes, want)
 
 
+@pytest.mark.parametrize("kind", ["codes", "S20", "c16", "words", "less"])
 @given(run_lists(), st.booleans(), st.randoms(use_true_random=False))
-def test_runs_with_values_are_merged_or_follow(drawn, follow, random):
+def test_runs_with_values_are_merged_or_follow(kind, drawn, follow, random):
     codes, offsets = drawn
-    parts = [(np.sort(codes) if follow else codes)[a:b] for a, b in pairwise(offsets)]
+    keys = codes.astype(kind) if kind in ("S20", "c16") else codes
+    order = Order(keys.dtype, less=np.less if kind == "less" else None)
+    if kind == "words":
+        keys, order = np.stack([codes // 2, codes % 2], axis=1).astype(np.uint64), of_words(2)
+    keys = keys[stable_order(keys)] if follow else keys
+    parts = [keys[a:b] for a, b in pairwise(offsets)]
     random.shuffle(parts)
-    check_merge_of(parts, Order(codes.dtype))
+    check_merge_of(parts, order)
+
+
+def stable_order(keys):
+    return np.argsort(keys, kind="stable") if keys.ndim == 1 else np.lexsort(keys.T[::-1])
 
 
 def check_merge_of(parts, order):
     """Merge sorted keys with their positions, and without."""
     joined = np.concatenate(parts)
-    wanted = np.argsort(joined, kind="stable")
+    wanted = stable_order(joined)
     runs = [numpy_ops.local_sort(part, (), order, positions=True) for part in parts]
     starts = np.cumsum([0, *map(len, parts)])
     runs = [Run(run.keys, (run.values[0] + start,)) for run, start in zip(runs, starts, strict=False)]
@@ -86,9 +94,10 @@ def check_merge_of(parts, order):
     ],
 )
 def test_runs_that_are_apart_are_placed(runs, placed):
-    found = numpy_radix.order_of_runs(*np.array(runs, "u4").T)
-    assert (None if found is None else found.tolist()) == placed
-    check_merge_of([*np.array(runs, "u4"), np.empty(0, "u4")], Order(np.dtype("u4"), stable=True))
+    parts, order = [np.empty(0, "u4"), *np.array(runs, "u4")], Order(np.dtype("u4"), stable=True)
+    found = numpy_sorts._following(list(map(Run, parts)), order)
+    assert [run.keys.tolist() for run in found] == [runs[number] for number in placed or ()]
+    check_merge_of(parts, order)
 
 
 def test_signed_zeros_of_runs_keep_their_order():
@@ -103,9 +112,8 @@ def test_signed_zeros_of_runs_keep_their_order():
 def test_long_runs_are_merged(num_runs, dtype, merged):
     for name, codes in shapes_of_input(20_000, dtype):
         runs = np.array_split(codes.copy(), num_runs)
-        offsets = np.cumsum([0, *map(len, runs)])
         try:
             with dask.config.set({"gpusort.merged_runs": merged}):
-                check_merges(np.concatenate([np.sort(run) for run in runs]), offsets)
+                check_sorts(np.concatenate([np.sort(run) for run in runs]))
         except AssertionError as error:
             raise AssertionError(f"input: {name}") from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dask
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from support.codes import BLOCK_KEYS, WIDTHS, code_arrays, shapes_of_input
 
 from dask_gpusort.chunk import numpy_radix
@@ -82,3 +84,38 @@ def test_ties_in_the_high_part_are_resolved_in_each_row_from_the_least_code():
     codes = np.random.default_rng(0).integers((1 << 20) - 3, (1 << 20) + 5, (3, 3000), np.uint64)
     codes[2, 7] = ~np.uint64(0)
     np.testing.assert_array_equal(numpy_radix.argsort(codes), np.argsort(codes, axis=-1, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", ["u4", "i8", "f8"])
+@pytest.mark.parametrize("merged", [0, 3])
+@pytest.mark.parametrize(
+    ("out_of_order", "mended"),
+    [
+        ([], True),
+        ([slice(67_000, 67_584)], True),
+        ([slice(0, 900), slice(40_000, 40_001), slice(64_000, 64_066)], True),
+        ([slice(place, place + 1) for place in (1024, 9 * 1024, 17 * 1024 - 1, 33 * 1024)], True),
+        ([slice(place, place + 1) for place in range(10, 67_584, 100)], False),  # all blocks have one
+        ([slice(0, 20_000)], False),
+    ],
+)
+@given(ordered=st.booleans(), seed=st.integers(0, 9))
+def test_a_row_in_order_but_for_some_keys_is_mended(out_of_order, mended, merged, dtype, ordered, seed):
+    random = np.random.default_rng(seed)
+    row = np.sort(random.integers(0, 1 << 31, 66 * 1024)).astype(dtype)
+    for part in out_of_order:
+        keys = random.integers(0, 1 << 31, part.stop - part.start).astype(dtype)
+        row[part] = np.sort(keys) if ordered and mended else keys
+    before = row.copy()
+    with dask.config.set({"gpusort.merged_runs": merged}):
+        assert numpy_radix.mend(row) == mended
+    np.testing.assert_array_equal(row, np.sort(before) if mended else before)
+
+
+def test_runs_of_many_lengths_are_merged_only_where_that_is_faster():
+    row = np.sort(np.random.default_rng(0).integers(0, 1 << 62, (7, 10_000)), axis=1).ravel()
+    for merged in (6, 7):
+        with dask.config.set({"gpusort.merged_runs": merged}):
+            kept = row.copy()
+            assert numpy_radix.mend(kept) == (merged == 7)
+            np.testing.assert_array_equal(kept, np.sort(row) if merged == 7 else row)

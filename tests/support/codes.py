@@ -37,6 +37,10 @@ def shapes_of_input(n, dtype):
     ordered = np.sort(codes)
     outliers = ordered.copy()
     outliers[n // 2 : n // 2 + 2] = codes[:2]
+    tail, inserted = ordered.copy(), ordered.copy()
+    tail[-n // 8 :] = codes[-n // 8 :]
+    inserted[: n // 20] = np.sort(codes[: n // 20])  # a run of keys that are out of order
+    inserted[n - n // 100 :] = codes[: n // 100]
     yield "random", codes
     yield "sorted", ordered
     yield "reversed", ordered[::-1].copy()
@@ -46,6 +50,8 @@ def shapes_of_input(n, dtype):
     yield "few distinct", few
     yield "constant", np.full(n, codes[0])
     yield "few outliers", outliers
+    yield "in order but for a tail", tail
+    yield "in order but for a run and a tail", inserted
     yield "one descent at the end of a block", np.append(ordered[-BLOCK_KEYS:], ordered[:-BLOCK_KEYS])
     yield "ties above the low bits", codes & ~dtype.type(0) << dtype.type(dtype.itemsize * 4)
     yield "ties in the high part", np.where(np.arange(n) % 3 == 0, codes, codes % dtype.type(200))
