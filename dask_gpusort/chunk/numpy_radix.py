@@ -50,9 +50,9 @@ _CACHED_ROW = 1 << 19
 # Least average length of spans of equal codes that are moved as they are.
 _LEAST_SPAN = 32
 # Keys that are moved with one that is out of order: more than the runs that such keys have in a group of many chunks.
-_MENDED_BLOCK = 1 << 10
+_REPAIRED_BLOCK = 1 << 10
 # Shortest row that is searched for keys out of order: a dozen NumPy calls take longer than a shorter one is sorted.
-_LEAST_MENDED = 1 << 16
+_LEAST_REPAIRED = 1 << 16
 
 
 def as_rows(codes: Array) -> Array:
@@ -214,28 +214,28 @@ def _counting_sort(row: Array) -> None:
 
 def _sort_words(rows: Array) -> None:
     """Sort each row in place."""
-    if len(rows) > 1 or not mend(rows[0]):
+    if len(rows) > 1 or not repair(rows[0]):
         rows.sort(axis=-1)
 
 
-def mend(row: Array) -> bool:
+def repair(row: Array) -> bool:
     """Sort a row in place if it is few runs, or in order but for some keys: by a merge; tell whether it was sorted."""
     step = len(row) // _PROBED_KEYS
-    if len(row) < _LEAST_MENDED or np.count_nonzero(row[1::step] < row[:-1:step]) > _PROBED_KEYS // 8:
+    if len(row) < _LEAST_REPAIRED or np.count_nonzero(row[1::step] < row[:-1:step]) > _PROBED_KEYS // 8:
         return False
     descents = np.flatnonzero(row[1:] < row[:-1])
     if not prefers_merge(np.dtype(f"u{row.itemsize}"), len(descents) + 1):
         # Blocks with a descent are put last and sorted, if they are few and the others are in order.
-        blocks = row[: len(row) // _MENDED_BLOCK * _MENDED_BLOCK].reshape(-1, _MENDED_BLOCK)
+        blocks = row[: len(row) // _REPAIRED_BLOCK * _REPAIRED_BLOCK].reshape(-1, _REPAIRED_BLOCK)
         leaves = np.zeros(len(blocks) + 1, bool)
-        leaves[descents // _MENDED_BLOCK] = leaves[(descents + 1) // _MENDED_BLOCK] = True
+        leaves[descents // _REPAIRED_BLOCK] = leaves[(descents + 1) // _REPAIRED_BLOCK] = True
         stays = ~leaves[:-1]
         first, last = blocks[stays, 0], blocks[stays, -1]
         if 4 * len(first) < 3 * len(blocks) or (first[1:] < last[:-1]).any():
             return False
         moved = np.concatenate([blocks[~stays].ravel(), row[blocks.size :]])
         moved.sort()
-        row[:] = np.concatenate([blocks[stays].ravel(), moved])
+        row[: len(row) - len(moved)], row[len(row) - len(moved) :] = blocks[stays].ravel(), moved
     row.sort(kind="stable")
     return True
 
@@ -302,8 +302,8 @@ def _low_bits(codes: Array, least: int, dropped: int) -> Array:
 
 def _positions_of_spans(codes: Array) -> Array | None:
     """Find the positions that sort codes stably if equal ones are neighbours in long spans, as in runs of few codes."""
-    probe = codes[:_PROBED_KEYS]
-    if np.count_nonzero(probe[1:] != probe[:-1]) * _LEAST_SPAN > _PROBED_KEYS:
+    beginning = codes[:_PROBED_KEYS]
+    if np.count_nonzero(beginning[1:] != beginning[:-1]) * _LEAST_SPAN > _PROBED_KEYS:
         return None
     ends = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     if len(ends) * _LEAST_SPAN > codes.size:

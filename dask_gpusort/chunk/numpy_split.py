@@ -94,7 +94,7 @@ def _sorted_codes(keys: np.ndarray, order: Order) -> np.ndarray:
 def divide_in_place(keys: np.ndarray, numbers: int, splitters: np.ndarray) -> IntArray:
     """Divide keys, of which the first ones are no NaN; gives `Divided.ends`."""
     # Where a key has a segment of its own, keys are few, and sorted faster than they are divided.
-    if not numpy_radix.mend(keys[:numbers]):
+    if not numpy_radix.repair(keys[:numbers]):
         if not (after(splitters[:-1]) == splitters[1:]).any():
             return _framed(_placed(keys[:numbers], splitters), keys, numbers)
         numpy_radix.sort(keys[:numbers])

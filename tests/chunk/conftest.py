@@ -15,5 +15,5 @@ def small_blocks(monkeypatch):
     for module in (key_codes, numpy_radix, numpy_words):
         monkeypatch.setattr(module, "BLOCK_KEYS", BLOCK_KEYS)
     monkeypatch.setattr(numpy_radix, "_TIE_BLOCK", TIE_KEYS)
-    monkeypatch.setattr(numpy_radix, "_LEAST_MENDED", BLOCK_KEYS)
+    monkeypatch.setattr(numpy_radix, "_LEAST_REPAIRED", BLOCK_KEYS)
     monkeypatch.setattr(numpy_words, "_TIED_KEYS", TIE_KEYS)

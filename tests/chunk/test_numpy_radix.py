@@ -89,7 +89,7 @@ def test_ties_in_the_high_part_are_resolved_in_each_row_from_the_least_code():
 @pytest.mark.parametrize("dtype", ["u4", "i8", "f8"])
 @pytest.mark.parametrize("merged", [0, 3])
 @pytest.mark.parametrize(
-    ("out_of_order", "mended"),
+    ("out_of_order", "repaired"),
     [
         ([], True),
         ([slice(67_000, 67_584)], True),
@@ -100,16 +100,16 @@ def test_ties_in_the_high_part_are_resolved_in_each_row_from_the_least_code():
     ],
 )
 @given(ordered=st.booleans(), seed=st.integers(0, 9))
-def test_a_row_in_order_but_for_some_keys_is_mended(out_of_order, mended, merged, dtype, ordered, seed):
+def test_a_row_in_order_but_for_some_keys_is_repaired(out_of_order, repaired, merged, dtype, ordered, seed):
     random = np.random.default_rng(seed)
     row = np.sort(random.integers(0, 1 << 31, 66 * 1024)).astype(dtype)
     for part in out_of_order:
         keys = random.integers(0, 1 << 31, part.stop - part.start).astype(dtype)
-        row[part] = np.sort(keys) if ordered and mended else keys
+        row[part] = np.sort(keys) if ordered and repaired else keys
     before = row.copy()
     with dask.config.set({"gpusort.merged_runs": merged}):
-        assert numpy_radix.mend(row) == mended
-    np.testing.assert_array_equal(row, np.sort(before) if mended else before)
+        assert numpy_radix.repair(row) == repaired
+    np.testing.assert_array_equal(row, np.sort(before) if repaired else before)
 
 
 def test_runs_of_many_lengths_are_merged_only_where_that_is_faster():
@@ -117,5 +117,5 @@ def test_runs_of_many_lengths_are_merged_only_where_that_is_faster():
     for merged in (6, 7):
         with dask.config.set({"gpusort.merged_runs": merged}):
             kept = row.copy()
-            assert numpy_radix.mend(kept) == (merged == 7)
+            assert numpy_radix.repair(kept) == (merged == 7)
             np.testing.assert_array_equal(kept, np.sort(row) if merged == 7 else row)
