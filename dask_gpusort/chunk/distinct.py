@@ -18,7 +18,7 @@ _TABLE_CODES = 1 << 18
 class Distinct:
     """Hold the distinct keys of one chunk; what was not wanted is None."""
 
-    values: Any  # shape (d,): the distinct keys, sorted
+    values: Any  # shape (d,): the distinct keys, sorted; perhaps a view of the chunk
     counts: Any = None  # shape (d,): how often each occurs
     firsts: Any = None  # shape (d,): position of each in the flat chunk: that of the first of equal keys
     inverse: Any = None  # of the chunk's shape: the position of each key in `values`
@@ -52,9 +52,8 @@ def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -
         if few is not None:
             return few
     elif order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
-        codes = ops_for(block).encode(block, order)
-        if _is_narrow(codes):
-            return _find_by_counting(codes, order, columns)
+        if block.size and _is_narrow(block, order):
+            return _find_by_counting(ops_for(block).encode(block, order), order, columns)
     return _find_by_sort(block, order, columns, equal_nan)
 
 
@@ -63,9 +62,11 @@ def _is_exact(dtype: np.dtype[Any], equal_nan: bool) -> bool:
     return dtype.kind in "biu" or (dtype.kind in "mM" and equal_nan)
 
 
-def _is_narrow(codes: np.ndarray) -> bool:
+def _is_narrow(block: np.ndarray, order: Order) -> bool:
     """Whether a table of all codes from the least to the greatest is no longer than the chunk, and fits a cache."""
-    return codes.size > 0 and int(codes.max()) - int(codes.min()) < min(codes.size, _TABLE_CODES)
+    # NaT is the least and the greatest key to NumPy.
+    ends = ops_for(block).encode(block if block.dtype.kind in "mM" else np.stack([block.min(), block.max()]), order)
+    return int(ends.max()) - int(ends.min()) < min(block.size, _TABLE_CODES)
 
 
 def _find_by_counting(codes: np.ndarray, order: Order, columns: Columns) -> Distinct:
@@ -89,17 +90,22 @@ def _find_by_counting(codes: np.ndarray, order: Order, columns: Columns) -> Dist
 
 def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
     ops, keys = ops_for(block), block.reshape(-1)
-    if not columns.positions:
-        groups = ops.tie_groups(ops.sort_chunks([keys], order), equal_nan)
-        return Distinct(groups.values, groups.counts if columns.counts else None)
-    ordered, positions = ops.sort_and_argsort(keys, order)
+    step = 0 if library_of(block) == "cupy" else ops.direction(keys, order, turns_ties=not (columns.firsts or columns.repeats))
+    positions: Any = slice(None, None, step) if step else None
+    if step:
+        ordered = keys[positions]
+    elif columns.positions:
+        ordered, positions = ops.sort_and_argsort(keys, order)
+    else:
+        ordered = ops.sort_chunks([keys], order)
     groups = ops.tie_groups(ordered, equal_nan)
-    # Numbers of keys have the dtype of their positions, unless they are a result.
-    dtype = positions.dtype
+    sources = np.arange(len(keys))[positions] if step and columns.firsts else positions
+    # Numbers of keys have the dtype of positions, unless they are a result.
+    dtype = np.min_scalar_type(max(len(keys), 1 << 16))
     return Distinct(
         groups.values,
         groups.counts if columns.counts else None,
-        groups.of_firsts(positions).astype(np.int64) if columns.firsts else None,
+        groups.of_firsts(sources).astype(np.int64) if columns.firsts else None,
         groups.scatter_numbers(positions, columns.inverse_dtype or dtype).reshape(block.shape)
         if columns.inverse
         else None,

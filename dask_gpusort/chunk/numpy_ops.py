@@ -43,8 +43,11 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
     array = encode(block, order) if in_place else np.ascontiguousarray(block)
     if not values and not positions:
         return Run(sort_keys(array, order))
-    array, permutation = sort_with_positions(array, order)
-    moved = [value.take(permutation, axis=0) for value in values]
+    if direction(block, order, turns_ties=False) > 0:
+        moved, permutation = list(values), np.arange(len(block))
+    else:
+        array, permutation = sort_with_positions(array, order)
+        moved = [value.take(permutation, axis=0) for value in values]
     if positions:
         fits = len(block) <= np.iinfo(np.uint32).max
         moved.append(permutation.astype(np.uint32 if fits else np.int64, copy=False))
@@ -78,6 +81,15 @@ def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.nda
         return take_rows(keys, positions, 1), positions
     run = local_sort(keys, (), order, positions=True)
     return decode(run.keys, order), run.values[-1]
+
+
+def direction(keys: np.ndarray, order: Order, *, turns_ties: bool) -> int:
+    """Tell of the user's keys, shape (n,), whether a stable sort leaves them, 1, or turns them, -1, or neither, 0."""
+    # With `turns_ties` the order of equal keys does not count, but that of zeros does. NaN and NaT follow no key.
+    if order.less is not None or order.dtype.kind not in "biufmM" or keys.dtype != order.dtype:
+        return 0
+    rows = keys[None, :: -1 if order.descending else 1]
+    return numpy_radix.direction(rows, turns_ties=turns_ties and order.dtype.kind != "f")
 
 
 def sort_chunks_by_key(

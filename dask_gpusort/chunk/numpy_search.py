@@ -8,7 +8,7 @@ import numpy as np
 
 from ..order import Order
 from ..table import Side
-from . import ops_for
+from . import numpy_radix, ops_for
 from .numpy_keys import differ, encode, floor, search
 from .numpy_sorts import sort_with_positions
 
@@ -29,6 +29,8 @@ def rank(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.
     """Count the sorted keys less than ("left"), or up to ("right"), each needle, int64; needles are in any order."""
     if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES:
         return search(keys, needles, order, side)
+    if order.coded and (step := numpy_radix.direction(needles[None], turns_ties=True)):
+        return rank_sorted(keys, needles[::step], order, side)[::step]
     ordered, positions = sort_with_positions(needles.copy(), order)
     return scatter(rank_sorted(keys, ordered, order, side), positions)
 

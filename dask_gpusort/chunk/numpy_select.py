@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..table import Statistic
+from . import numpy_radix
 from .lanes import batches, has_nan, lanes_last, reduce_sorted, result_shape
+from .steps import extract_sorted
 
 #: Bytes of the rows that are copied and reduced at a time.
 _BATCH_BYTES = 1 << 20
@@ -114,7 +116,9 @@ def count_nans(*parts: np.ndarray) -> int:
 
 def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
     """Count keys up to the ends of disjoint, closed, ascending brackets, shape (4, brackets), and take those inside."""
-    # NaN are in no bracket; keys strictly inside stay in the order of the input.
+    # NaN are in no bracket, and follow no key.
+    if keys.dtype.kind in "biufmM" and (step := numpy_radix.direction(keys[None], turns_ties=True)):
+        return extract_sorted(keys[::step], low, high)
     ends, parts = np.zeros((4, len(low)), np.int64), [keys[:0]]
     for start in range(0, len(keys) if len(low) else 0, _COMPARED_KEYS):
         part = keys[start : start + _COMPARED_KEYS]

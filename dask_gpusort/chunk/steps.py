@@ -36,10 +36,13 @@ def first_descent(array: Any, order: Order) -> int | None:
     """Find the first key in transit that comes before its predecessor; None if the keys are sorted."""
     ops = ops_for(array)
     for start in range(0, len(array) - 1, ops.SCANNED_KEYS):
-        part = ops.floor(array[start : start + ops.SCANNED_KEYS + 1], order)
-        descents = ops.before(part[1:], part[:-1], order)
-        if bool(descents.any()):
-            return start + 1 + int(descents.argmax())
+        part = array[start : start + ops.SCANNED_KEYS + 1]
+        # Of keys that ascend the least of their tie classes ascend too.
+        if bool(ops.before(part[1:], part[:-1], order).any()):
+            part = ops.floor(part, order)
+            descents = ops.before(part[1:], part[:-1], order)
+            if bool(descents.any()):
+                return start + 1 + int(descents.argmax())
     return None
 
 

@@ -105,14 +105,22 @@ class TieGroups:
     def _list_bounds(self) -> Any:
         return np.append(np.flatnonzero(self._firsts), len(self.keys))
 
+    @property
+    def outer(self) -> tuple[slice, slice]:
+        """The keys of the first and of the last group."""
+        end = len(self.keys)
+        first, last = (1, end - 1) if self.all_differ else self.bounds[[1, -2]].tolist()
+        return slice(0, first), slice(last, end)
+
     def of_firsts(self, amounts: Any) -> Any:
         """Give the amounts of the first key of each group."""
         return amounts if self.all_differ else self._take_firsts(amounts)
 
     def _take_firsts(self, amounts: Any) -> Any:
-        return amounts[self._firsts]
+        # NumPy takes a third of the time for positions that it takes for a mask.
+        return amounts.take(self.bounds[:-1], axis=0)
 
-    @property
+    @cached_property
     def values(self) -> Any:
         """The first key of each group."""
         return self.of_firsts(self.keys)
@@ -156,7 +164,7 @@ class TieGroups:
     def scatter_repeats(self, positions: Any, dtype: Any) -> Any:
         """How many keys of its group precede each sorted key, at the key's position among the unsorted ones."""
         starts = self.bounds[:-1]
-        preceding = self._up_to(len(self.keys)) - starts[self.numbers]
+        preceding = self._up_to(len(self.keys)) - self.spread(starts)
         return ops_for(self.keys).scatter(preceding.astype(dtype), positions)
 
     def scatter_ranks(self, positions: Any, method: RankMethod, dtype: Any) -> Any:

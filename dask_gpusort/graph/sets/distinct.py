@@ -227,6 +227,8 @@ class DistinctOfWhole:
 
     def __call__(self, array: Any) -> tuple[Any, ...]:
         found = find_distinct(array, self.order, self.columns, self.equal_nan)
+        if library_of(array) == "numpy" and np.may_share_memory(found.values, array):
+            found = replace(found, values=found.values.copy())
         return tuple(getattr(found, name) for name in self.outputs)
 
     @property

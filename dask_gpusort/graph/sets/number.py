@@ -161,10 +161,7 @@ def edge_of(arrays: list[Any], numbering: Numbering) -> Edge | None:
     if not len(keys):
         return None
     groups = ops_for(keys).tie_groups(keys, numbering.equal_nan)
-    starts = groups.bounds
-    head, tail = (
-        _totals(column, part, numbering) for part in (slice(0, int(starts[1])), slice(int(starts[-2]), len(keys)))
-    )
+    head, tail = (_totals(column, part, numbering) for part in groups.outer)
     total = int(column["counts"].sum()) if "counts" in column else len(keys)
     return Edge(groups.count, keys[:1].copy(), keys[-1:].copy(), head, tail, total)
 
