@@ -57,7 +57,8 @@ def scatter(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 def interpolate(needles: np.ndarray, keys: np.ndarray, values: np.ndarray, ends: tuple[Any, Any]) -> np.ndarray:
     """Interpolate at needles in any order; `ends` are the values before and behind all keys, or None."""
-    if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES or (needles[1:] >= needles[:-1]).all():
+    few = len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES
+    if few or numpy_radix.direction(needles[None], turns_ties=True) > 0:
         return np.interp(needles, keys, values, *ends)
     positions = np.argsort(needles)
     return scatter(np.interp(needles[positions], keys, values, *ends), positions)

@@ -146,7 +146,7 @@ class TieGroups:
             return amounts.astype(np.int64)
         sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
         np.cumsum(amounts, dtype=np.int64, out=sums[1:])
-        return sums[self.bounds[1:]] - sums[self.bounds[:-1]]
+        return np.diff(sums[self.bounds])
 
     def first_where(self, mask: Any, amounts: Any) -> Any:
         """Give the amount of each group's first key inside a mask, -1 where there is none."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
+from itertools import compress, product
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from support import oracle
+from support.marks import for_each
 from support.sorting import check_sizes
 
 import dask_gpusort
-from dask_gpusort.chunk import distinct
+from dask_gpusort.chunk import distinct, numpy_ops
 from dask_gpusort.graph.sets.distinct import numbers, sorted_distinct, stable_keys
 from dask_gpusort.graph.sets.local import spread
 from dask_gpusort.graph.sets.number import Numbering, edge_of, number_chunk, scan_edges
@@ -42,6 +44,30 @@ def test_narrow_ranges_are_counted_as_they_are_sorted(dtype, monkeypatch):
         for mine, wanted in zip(compute(*dask_gpusort.unique(x, *ALL)), np.unique(array, *ALL), strict=True):
             oracle.assert_same_values(mine, wanted)
         monkeypatch.setattr(distinct, "_TABLE_CODES", 0)
+
+
+@for_each(product(["i8", ">i4", "f4", "f8", "M8[s]"], [1, -1], [1, 3], [300, 70]))
+def test_keys_in_order_are_not_sorted(dtype, step, ties, chunks):
+    array = ((np.arange(300)[::step] // ties - 40) * 2**20).astype(dtype)
+    if array.dtype.kind == "f":
+        array[np.flatnonzero(array == 0)[::2]] = -0.0
+    before, order = array.copy(), np.argsort(array, kind="stable")
+    _, index, inverse, counts = np.unique(array, *ALL)
+    expected = array[order[np.cumsum(counts) - counts]], index, inverse, counts
+    x = da.from_array(array, chunks=chunks)
+    with pytest.MonkeyPatch.context() as patch:
+        if step == 1 or ties == 1:
+            for name in ("sort_chunks", "sort_and_argsort"):
+                patch.delattr(numpy_ops, name)
+        for wanted in ALL, (False, True, True), (False, False, True):
+            for mine, theirs in zip(
+                compute(*dask_gpusort.unique(x, *wanted)), compress(expected, (True, *wanted)), strict=True
+            ):
+                oracle.assert_same_bits(mine, theirs)
+        values = compute(dask_gpusort.unique(x, *ALL)[0])[0]
+    values[...] = values[0]
+    oracle.assert_same_bits(array, before)
+    assert (dask_gpusort.rank(x, method="ordinal").compute() == np.argsort(order) + 1).all()
 
 
 def test_named_tuples_are_those_of_numpy():

@@ -28,10 +28,13 @@ def test_rank(keys, needles, side):
     keys = np.sort(keys)
     order = Order(keys.dtype)
     before = keys[:, None] < needles if side == "left" else keys[:, None] <= needles
-    before_needles = needles.copy()
-    assert numpy_search.rank(keys, needles, order, side).tolist() == before.sum(0).tolist()
-    assert needles.tolist() == before_needles.tolist()
-    found = numpy_search.rank_sorted(keys, np.sort(needles), order, side)
+    ordered = np.sort(needles)
+    for some, ranks in (needles, before.sum(0)), (ordered, np.sort(before.sum(0))):
+        for step in (1, -1):
+            before_needles = some[::step].tolist()
+            assert numpy_search.rank(keys, some[::step], order, side).tolist() == ranks[::step].tolist()
+            assert some[::step].tolist() == before_needles
+    found = numpy_search.rank_sorted(keys, ordered, order, side)
     assert found.tolist() == np.sort(before.sum(0)).tolist()
     assert found.dtype == np.int64
 

@@ -58,7 +58,7 @@ class OfGroups:
         kept = _kept(numbered, self.keep)[begun]
         # NaN of both sides differ, so that each side has one.
         twice = [found[-1:]] if self.keep == "one" and len(kept) and bool(_nan_of_both(numbered)[-1]) else []
-        return np.concatenate([found[kept], *twice])
+        return np.concatenate([found.compress(kept), *twice])
 
 
 def _values(numbered: Numbered) -> Any:
