@@ -158,6 +158,19 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "graph/test_runs.py::test_tasks_that_are_queued_when_runs_are_lost": {
         "runs: a look at the queue": ("(scheduler.stimulus_queue_slots_maybe_opened,", "(dict,"),
     },
+    "api/test_unique.py::test_keys_in_order_are_not_sorted": {
+        "distinct keys in order: equal ones that are turned": (
+            "turns_ties = not (columns.firsts or columns.repeats)",
+            "turns_ties = True",
+        ),
+        "distinct keys in order: zeros that are turned": ('turns_ties and order.dtype.kind != "f"', "turns_ties"),
+        "distinct keys in order: first positions": ("np.arange(len(keys))[positions] if", "np.arange(len(keys)) if"),
+        "distinct keys in order: a result is no view": ("found.values, array):", "array, array) and False:"),
+        "distinct keys in order: the look": ('step = 0 if library_of(block) == "cupy" else', "step = 0 if True else"),
+    },
+    "chunk/test_numpy_search.py": {
+        "search: needles that descend": ("needles[::step], order, side)[::step]", "needles[::step], order, side)"),
+    },
     "chunk/test_numpy_radix.py chunk/test_numpy_merge.py": {
         "radix: ties have groups": ("low |= groups << np.uint64(dropped)", "pass"),
         "radix: rows end": ("tied[num_keys - 1 - start % num_keys :: num_keys] = False", "pass"),

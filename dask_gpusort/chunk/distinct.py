@@ -51,9 +51,8 @@ def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -
         few: Distinct | None = ops_for(block).find_few(block, order, columns, equal_nan)
         if few is not None:
             return few
-    elif order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
-        if block.size and _is_narrow(block, order):
-            return _find_by_counting(ops_for(block).encode(block, order), order, columns)
+    elif order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats and _is_narrow(block, order):
+        return _find_by_counting(ops_for(block).encode(block, order), order, columns)
     return _find_by_sort(block, order, columns, equal_nan)
 
 
@@ -64,6 +63,8 @@ def _is_exact(dtype: np.dtype[Any], equal_nan: bool) -> bool:
 
 def _is_narrow(block: np.ndarray, order: Order) -> bool:
     """Whether a table of all codes from the least to the greatest is no longer than the chunk, and fits a cache."""
+    if not block.size:
+        return False
     # NaT is the least and the greatest key to NumPy.
     ends = ops_for(block).encode(block if block.dtype.kind in "mM" else np.stack([block.min(), block.max()]), order)
     return int(ends.max()) - int(ends.min()) < min(block.size, _TABLE_CODES)
@@ -90,7 +91,8 @@ def _find_by_counting(codes: np.ndarray, order: Order, columns: Columns) -> Dist
 
 def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
     ops, keys = ops_for(block), block.reshape(-1)
-    step = 0 if library_of(block) == "cupy" else ops.direction(keys, order, turns_ties=not (columns.firsts or columns.repeats))
+    turns_ties = not (columns.firsts or columns.repeats)
+    step = 0 if library_of(block) == "cupy" else ops.direction(keys, order, turns_ties=turns_ties)
     positions: Any = slice(None, None, step) if step else None
     if step:
         ordered = keys[positions]
@@ -101,7 +103,7 @@ def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -
     groups = ops.tie_groups(ordered, equal_nan)
     sources = np.arange(len(keys))[positions] if step and columns.firsts else positions
     # Numbers of keys have the dtype of positions, unless they are a result.
-    dtype = np.min_scalar_type(max(len(keys), 1 << 16))
+    dtype = np.uint32 if len(keys) <= np.iinfo(np.uint32).max else np.int64
     return Distinct(
         groups.values,
         groups.counts if columns.counts else None,
