@@ -435,7 +435,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "api/test_weights.py": {
-        "weights: none in front": ("shares[shares == 0] = -1", "pass"),
+        "weights: none in front": ("quantiles = np.maximum(quantiles, np.nextafter(", "np.maximum(quantiles, np.nextafter("),
+        "weights: in the order of the keys": ("weights.reshape(-1).take(order).cumsum", "weights.cumsum"),
+        "weights: in NumPy's order of equal keys": ("rows.argsort(axis=1)", 'rows.argsort(axis=1, kind="stable")'),
+        "weights: of NaN that are skipped": ("    weights = _without_nan(rows, weights)", "    pass"),
+        "weights: searched shares": ("row.searchsorted(quantiles)", 'row.searchsorted(quantiles, "right")'),
+        "weights: positions in all rows": (
+            "order += np.arange(0, rows.size, length, like=order)[:, None]",
+            "order += 0",
+        ),
     },
 }
 

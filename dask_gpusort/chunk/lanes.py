@@ -17,7 +17,9 @@ from ..table import Statistic
 from . import library_of
 
 #: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
-BATCH_BYTES = {"numpy": 1 << 21, "cupy": 1 << 26}
+BATCH_BYTES = {"numpy": 1 << 22, "cupy": 1 << 26}
+#: Fewest shares, times quantiles, of a lane of a NumPy chunk that is searched: a call takes as long as to compare them.
+_SEARCHED_SHARES = 1 << 11
 
 
 def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], int]:
@@ -116,10 +118,18 @@ def _reduce_rows(rows: Any, weights: Any, statistic: Statistic) -> Any:
     if length == 0:
         empty = np.zeros_like(rows, shape=(count, 1))
         return reduce_sorted(empty, statistic, np.zeros_like(empty, shape=count, dtype=np.int64), length)
+    # NumPy's own order of equal keys, which decides how the sums of their weights are rounded.
     order = rows.argsort(axis=1)
-    rows, weights = (np.take_along_axis(array, order, 1) for array in (rows, weights))
-    totals = sum_weights(rows, weights, statistic)
-    return combine_picked([pick_keys(rows, weights, totals, 0, statistic)], statistic)
+    order += np.arange(0, rows.size, length, like=order)[:, None]
+    keys = rows.reshape(-1)
+    nans = _count_nans(rows, last=keys.take(order[:, -1:]))
+    if statistic.skip_nan and nans.any():
+        weights = _without_nan(rows, weights)
+    shares = weights.reshape(-1).take(order).cumsum(axis=1, dtype=np.float64)
+    totals, counts = shares[:, -1].copy(), length - nans * statistic.skip_nan
+    below = _count_below(shares, totals, statistic)
+    at = np.take_along_axis(order, _ranks(below, counts).T, 1)
+    return combine_picked([Picked(keys.take(at).T, below < counts, counts, nans, totals)], statistic)
 
 
 def sum_weights(keys: Any, weights: Any, statistic: Statistic) -> Any:
@@ -132,31 +142,43 @@ def sum_weights(keys: Any, weights: Any, statistic: Statistic) -> Any:
 def pick_keys(keys: Any, weights: Any, sums: Any, part: int, statistic: Statistic) -> Picked:
     """Pick the quantiles that are in one part of each lane, shape (*lanes, length), sorted with NaN last."""
     # `sums` are the weights of all parts, shape (*lanes, parts).
-    assert statistic.q is not None
     ends = sums.cumsum(axis=-1)
     totals = ends[..., -1]
     length = keys.shape[-1]
-    nans = _count_nans(keys)
+    nans = _count_nans(keys, last=keys[..., -1:])
     counts = length - nans * statistic.skip_nan
-    quantiles = statistic.q.reshape(-1)
     if length == 0:
-        found = np.zeros_like(totals, shape=(len(quantiles), *totals.shape), dtype=bool)
+        found = np.zeros_like(totals, shape=(math.prod(statistic.shape), *totals.shape), dtype=bool)
         return Picked(np.zeros_like(keys, shape=found.shape), found, counts, nans, totals)
     shares = _cumulative(keys, weights, statistic)
     if part:
         shares += ends[..., part - 1 : part]
+    below = _count_below(shares, totals, statistic)
+    picked = np.take_along_axis(keys, np.moveaxis(_ranks(below, counts), 0, -1), -1)
+    return Picked(np.moveaxis(picked, -1, 0), below < counts, counts, nans, totals)
+
+
+def _count_below(shares: Any, totals: Any, statistic: Statistic) -> Any:
+    """Count the keys of each lane before its quantiles, shape (quantiles, *lanes), and lose the cumulative weights."""
+    assert statistic.q is not None
+    quantiles = statistic.q.reshape(-1)
     with np.errstate(invalid="ignore", divide="ignore"):  # `combine_picked` refuses such totals
         shares /= totals[..., None]
     if quantiles.dtype.kind == "f":
         shares = shares.astype(quantiles.dtype, copy=False)
     # The quantile 0 is the first key that has any weight.
-    shares[shares == 0] = -1
-    below = np.empty_like(counts, shape=(len(quantiles), *counts.shape))
+    quantiles = np.maximum(quantiles, np.nextafter(shares.dtype.type(0), shares.dtype.type(1)))
+    if len(quantiles) * shares.shape[-1] >= _SEARCHED_SHARES and isinstance(shares, np.ndarray):
+        rows = shares.reshape(-1, shares.shape[-1])
+        return np.array([row.searchsorted(quantiles) for row in rows]).T.reshape(-1, *totals.shape)
+    below = np.empty_like(totals, shape=(len(quantiles), *totals.shape), dtype=np.int64)
     for number, quantile in enumerate(quantiles):
         below[number] = np.count_nonzero(shares < quantile, axis=-1)
-    ranks = np.maximum(np.minimum(below, counts - 1), 0)
-    picked = np.take_along_axis(keys, np.moveaxis(ranks, 0, -1), -1)
-    return Picked(np.moveaxis(picked, -1, 0), below < counts, counts, nans, totals)
+    return below
+
+
+def _ranks(below: Any, counts: Any) -> Any:
+    return np.maximum(np.minimum(below, counts - 1), 0)
 
 
 def combine_picked(parts: Sequence[Picked], statistic: Statistic) -> Any:
@@ -175,13 +197,17 @@ def combine_picked(parts: Sequence[Picked], statistic: Statistic) -> Any:
 def _cumulative(keys: Any, weights: Any, statistic: Statistic) -> Any:
     """Cumulative weights of the keys that take part."""
     if statistic.skip_nan and has_nan(keys.dtype):
-        weights = np.where(np.isnan(keys), np.zeros_like(weights, shape=()), weights)
+        weights = _without_nan(keys, weights)
     return weights.cumsum(axis=-1, dtype=np.float64)
 
 
-def _count_nans(keys: Any) -> Any:
-    """Count the NaN along the last axis."""
-    if not has_nan(keys.dtype):
+def _without_nan(keys: Any, weights: Any) -> Any:
+    return np.where(np.isnan(keys), np.zeros_like(weights, shape=()), weights)
+
+
+def _count_nans(keys: Any, last: Any) -> Any:
+    """Count the NaN along the last axis; `last` are the keys that a sort puts last."""
+    if not has_nan(keys.dtype) or not np.isnan(last).any():
         # CuPy takes the shape `()` for none.
         return np.zeros_like(keys, shape=(*keys.shape[:-1], 1), dtype=np.int64)[..., 0]
     return np.isnan(keys).sum(axis=-1, dtype=np.int64)

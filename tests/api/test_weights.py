@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import dask.array as da
 import numpy as np
@@ -19,17 +20,22 @@ from dask_gpusort.table import Statistic
 METHOD = {"method": "inverted_cdf"}
 
 
-def test_whole_lanes_have_the_bits_of_numpy():
-    """Weights whose sums are rounded, and shares of them as quantiles."""
+@pytest.mark.parametrize("nans", [0, 2000])
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_whole_lanes_have_the_bits_of_numpy(name, nans):
+    """Weights whose sums are rounded, in NumPy's order of equal keys, and shares of them as quantiles."""
     rng = np.random.default_rng(0)
     array, weights = rng.integers(0, 20, (50, 300)).astype("f4"), rng.random((50, 300))
-    q = np.cumsum(weights[0])[::10] / weights[0].sum()
-    q = np.minimum(q, 1)
-    for axis in (0, 1, None):
-        got = dask_gpusort.quantile(
-            da.from_array(array, chunks=(20, 150)), q, axis, weights=weights, strategy="rechunk", **METHOD
+    array[1:].reshape(-1)[rng.integers(0, 49 * 300, nans)] = np.nan
+    ordered = np.cumsum(weights[0][np.argsort(array[0])])
+    shares = np.minimum(ordered / ordered[-1], 1)
+    for axis, q in product((0, 1, None), (shares, shares[:3], shares[150])):
+        given_q = q if np.ndim(q) else float(q)
+        got = getattr(dask_gpusort, name)(
+            da.from_array(array, chunks=(20, 150)), given_q, axis, weights=weights, strategy="rechunk", **METHOD
         )
-        np.testing.assert_array_equal(computed(got), np.quantile(array, q, axis, weights=weights, **METHOD))
+        expected = getattr(np, name)(array, given_q, axis, weights=weights, **METHOD)
+        np.testing.assert_array_equal(computed(got), expected)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.data())
