@@ -434,10 +434,18 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "da.from_array(sizes[::-1], chunks=(counts,))",
         ),
     },
+    "plan/test_select_plan.py": {
+        "select: whole lanes between processes": ("(held and not workers.processes)", "held"),
+        "select: pieces of lanes that are not held": ("(held and not workers.processes)", "not workers.processes"),
+        "select: one long lane in several chunks": ("fits and (lanes.count > 1 or lanes.chunks == 1)", "fits"),
+    },
     "api/test_weights.py": {
-        "weights: none in front": ("quantiles = np.maximum(quantiles, np.nextafter(", "np.maximum(quantiles, np.nextafter("),
-        "weights: in the order of the keys": ("weights.reshape(-1).take(order).cumsum", "weights.cumsum"),
-        "weights: in NumPy's order of equal keys": ("rows.argsort(axis=1)", 'rows.argsort(axis=1, kind="stable")'),
+        "weights: none in front": (
+            "quantiles = np.maximum(quantiles, np.nextafter(",
+            "np.maximum(quantiles, np.nextafter(",
+        ),
+        "weights: in order": ("weights.reshape(-1).take(order).cumsum", "weights.cumsum"),
+        "weights: order of equal keys": ("rows.argsort(axis=1)", 'rows.argsort(axis=1, kind="stable")'),
         "weights: of NaN that are skipped": ("    weights = _without_nan(rows, weights)", "    pass"),
         "weights: searched shares": ("row.searchsorted(quantiles)", 'row.searchsorted(quantiles, "right")'),
         "weights: positions in all rows": (

@@ -58,7 +58,7 @@ def test_few_keys_are_inside_the_brackets():
 
 @for_each([LONG, replace(LONG, chunks=1), ROWS, CUBE])
 def test_chunks_are_sorted_for_many_quantiles(lanes):
-    most, workers = MOST_COMPARED, Workers(2)
+    most, workers = MOST_COMPARED, Workers(2, processes=1)
     few, many = (make_select_plan(lanes, quantiles, workers, True) for quantiles in (most, most + 1))
     assert not few.sorts
     assert many.sorts == (lanes is LONG)
@@ -69,6 +69,31 @@ def test_chunks_are_sorted_for_many_quantiles(lanes):
     assert make_select_plan(lanes, most + 1, workers, True, "samples").sorts
     assert ("each chunk is sorted in both passes" in describe_selection(many).text) == many.sorts
     assert "is sorted" not in describe_selection(few).text
+
+
+def test_lanes_that_fit_a_chunk_are_reduced_whole_where_they_do_not_move_between_processes():
+    local, cluster, gpus = Workers(2), Workers(2, processes=2), Workers(2, devices=True)
+    fits, row = replace(ROWS, chunks=1), replace(LONG, keys=4 * 10**6, chunks=1)
+    large = LANES_BYTES // 8 + 1
+    for workers, held, lanes, strategy in (
+        (local, True, ROWS, "rechunk"),
+        (local, False, ROWS, "samples"),  # its pieces would be in memory
+        (cluster, True, ROWS, "samples"),  # and moved
+        (gpus, True, ROWS, "samples"),
+        (local, True, replace(ROWS, keys=large), "samples"),
+        (local, True, replace(LONG, keys=4 * 10**6, chunks=8), "samples"),  # one task would do all the work
+        (local, False, fits, "blocks"),
+        (cluster, False, fits, "blocks"),
+        (gpus, True, fits, "samples"),
+        (local, False, row, "blocks"),
+        (local, False, replace(row, keys=large), "samples"),  # takes no copy of the chunk
+        (local, True, replace(fits, keys=math.nan), "samples"),
+    ):
+        plan = make_select_plan(lanes, 1, workers, held)
+        assert plan.strategy == strategy, (workers, held, lanes)
+        assert ("would read it twice" in describe_selection(plan).text) == plan.whole == (strategy != "samples")
+    assert not make_select_plan(CUBE, 1, local, True).whole
+    assert make_select_plan(ROWS, 1, local, True, "samples").strategy == "samples"
 
 
 def test_projected_bytes():
