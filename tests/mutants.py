@@ -435,9 +435,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "plan/test_select_plan.py": {
-        "select: whole lanes between processes": ("(held and not workers.processes)", "held"),
-        "select: pieces of lanes that are not held": ("(held and not workers.processes)", "not workers.processes"),
-        "select: one long lane in several chunks": ("fits and (lanes.count > 1 or lanes.chunks == 1)", "fits"),
+        "select: whole lanes between processes": ("not (workers.devices or workers.processes)", "not workers.devices"),
+        "select: pieces of lanes that are not held": ("(busy and held and not", "(busy and not"),
+        "select: one long lane in several chunks": ("fits and lanes.count > 1 and", "fits and"),
+        "select: few whole lanes for many threads": ("lanes.count >= min(workers.threads", "lanes.count >= min(1"),
     },
     "api/test_weights.py": {
         "weights: none in front": (

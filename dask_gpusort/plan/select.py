@@ -186,11 +186,12 @@ def reduces_whole(lanes: Lanes, workers: Workers, held: bool, sorts: bool) -> bo
     # One partition or sort of each takes less than the two passes of a search, which saves moves and memory. Of 2^22
     # float64 in 16 lanes, in 4 chunks each, 1 / 3 / 9 quantiles take 0.4 / 0.6 / 0.8 times the time of a sort, and by
     # samples 0.7 / 1.4 / 2.6 (EPYC, AVX2). Pieces of lanes in several chunks are held, and move between processes.
-    if lanes.chunks == 1 and sorts:
-        return True
-    near = not workers.devices and (lanes.chunks == 1 or (held and not workers.processes))
     fits = lanes.keys * lanes.itemsize <= most_lanes_bytes(lanes, workers)
-    return (sorts or near) and fits and (lanes.count > 1 or lanes.chunks == 1)
+    if lanes.chunks == 1:
+        return sorts or (fits and not workers.devices)
+    # A search has a task for each chunk.
+    busy = lanes.count >= min(workers.threads, lanes.chunks)
+    return fits and lanes.count > 1 and (sorts or (busy and held and not (workers.devices or workers.processes)))
 
 
 def make_select_plan(
@@ -209,6 +210,8 @@ def make_select_plan(
     chosen = strategy or choose_strategy(replace(lanes, searchable=lanes.searchable and not whole))
     if chosen != "samples":
         most = most_lanes_bytes(lanes, workers)
+        if whole:  # no thread is without lanes
+            most = min(most, lanes.bytes / workers.threads)
         return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most, whole=whole)
     keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
     in_chunk = 1 if math.isnan(lanes.in_chunk) else max(lanes.in_chunk, 1)

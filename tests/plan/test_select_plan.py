@@ -82,6 +82,9 @@ def test_lanes_that_fit_a_chunk_are_reduced_whole_where_they_do_not_move_between
         (gpus, True, ROWS, "samples"),
         (local, True, replace(ROWS, keys=large), "samples"),
         (local, True, replace(LONG, keys=4 * 10**6, chunks=8), "samples"),  # one task would do all the work
+        (Workers(1), True, replace(LONG, keys=4 * 10**6, chunks=8), "samples"),
+        (Workers(16), True, replace(ROWS, count=4, chunks=8), "samples"),  # more tasks search than lanes are reduced
+        (Workers(16), True, replace(ROWS, count=8, chunks=8), "rechunk"),
         (local, False, fits, "blocks"),
         (cluster, False, fits, "blocks"),
         (gpus, True, fits, "samples"),
