@@ -418,6 +418,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "groups: several axes in their order": ("by.transpose(np.argsort(axes).tolist())", "by.transpose()"),
     },
     "api/test_groups.py": {
+        "tasks: a chunk of several columns": ("key = (name, chunk) + (0,) * extra", "key = (name, chunk)"),
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
         "groups: lanes that are too long": ('needed != "nothing" and plan.strategy', "False and plan.strategy"),

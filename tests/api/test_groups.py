@@ -267,6 +267,14 @@ def test_a_window_larger_than_the_axis_reaches_all_elements(by, window):
     np.testing.assert_array_equal(computed(found), want)
 
 
+def test_a_chunk_of_several_columns_is_finished_by_its_own_task():
+    array, labels = np.arange(60).reshape(12, 5), np.arange(12) % 4
+    x, by = da.from_array(array, chunks=(4, 5)), da.from_array(labels, chunks=5)
+    with dask.config.set({"gpusort.exchange": "device", "num_workers": 3}):
+        found = computed(dask_gpusort.median(x, axis=0, by=by, groups=[0, 1, 2, 3], strategy="sort"))
+    np.testing.assert_array_equal(found, [np.median(array[label::4], axis=0) for label in range(4)])
+
+
 def test_all_nan_groups_warn_as_numpy_does():
     x = da.from_array(np.array([1.0, np.nan, 2.0, np.nan]), chunks=2)
     for strategy in STRATEGIES:

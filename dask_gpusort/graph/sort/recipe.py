@@ -178,10 +178,11 @@ class SortRecipe(ArrayRecipe):
         cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", 0)
         output_chunks(tasks, name, plan, plan.groups, groups, cuts, which, extra)
         for group, chunk in self.direct.items():
+            key = (name, chunk) + (0,) * extra
             if keeps:
-                self._runs.finish_alone(tasks, (name, chunk), group, self.finish)
+                self._runs.finish_alone(tasks, key, group, self.finish)
             else:
-                finish_one(tasks, (name, chunk), plan, group, self.finish, alone=True)
+                finish_one(tasks, key, plan, group, self.finish, alone=True)
         return tasks
 
     @property
