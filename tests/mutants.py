@@ -202,6 +202,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "chunk/test_numpy_ops.py chunk/test_numpy_top.py": {
         "keys: a search passes a tie class": ('if side == "right" else needles', "if False else needles"),
+        "merge: equal keys of other bits": ("not order.coded and _merged_by_numpy", "_merged_by_numpy"),
         "words: groups of equal first words": ("group.sort()", "pass"),
         "words: the least of the first ones": ("dtype=np.uint64) + least, sizes", "dtype=np.uint64), sizes"),
         "top: ties of the last one": ("(np.cumsum(ties, axis=1) <= missing)", "ties"),

@@ -40,9 +40,9 @@ def put_along(block: Any, indices: Any, values: Any, axis: int) -> None:
     """Write to a chunk as `numpy.put_along_axis`. Of several values for a position the last in C order stays."""
     positions = positions_of(indices, block.shape[axis], axis)
     grid = cupy.arange(block.size, dtype=np.int64).reshape(block.shape)
-    shape = [max(pair) if dim != axis else positions.shape[axis] for dim, pair in _pairs(block, positions)]
-    if 0 in shape:
+    if not (block.size and positions.size):
         return
+    shape = [max(pair) if dim != axis else positions.shape[axis] for dim, pair in _pairs(block, positions)]
     reached = cupy.broadcast_to(positions, shape)
     lanes = cupy.broadcast_to(grid, [size if dim != axis else block.shape[axis] for dim, size in enumerate(shape)])
     flat = cupy.take_along_axis(lanes, reached, axis).reshape(-1)

@@ -74,7 +74,7 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         return joined
     if placed:
         return joined.own() if joined.values else joined
-    if not joined.values and _merged_by_numpy(order, len(pieces)):
+    if not joined.values and not order.coded and _merged_by_numpy(order, len(pieces)):
         return Run(_sort_by_numpy(joined.keys, stable=True))
     if not joined.values and (order.coded or order.words):
         return Run(sort_keys(joined.keys, order))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -216,6 +217,14 @@ def test_merge(backend, draw_keys, data, parts, with_values):
             np.testing.assert_array_equal(backend.asnumpy(merged.values[0]), positions)
     else:
         oracle.assert_sorts(got, array, descending=order.descending)
+
+
+def test_equal_keys_of_other_bits_are_merged_in_the_order_of_the_runs():
+    order, first = Order(np.dtype("c8"), stable=True), np.arange(3).astype("c8")
+    runs = [np.append(first, np.array([bits], "u8").view("c8")) for bits in (0x7FC00002_7FC00002, 0x7FC00001_7FC00001)]
+    with dask.config.set({"gpusort.merged_runs": 1 << 20}):
+        merged = numpy_ops.merge([numpy_ops.local_sort(run, [], order, positions=False) for run in runs], order)
+    oracle.assert_same_bits(numpy_ops.decode(merged.keys, order), oracle.sort(np.concatenate(runs)))
 
 
 def test_merge_of_adjacent_runs(backend):
