@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -49,3 +50,10 @@ def test_nan_raise_on_request(shape, axis):
 def test_all_policies_and_methods_are_known():
     assert METHODS == ("average", "min", "max", "dense", "ordinal")
     assert NAN_POLICIES == ("propagate", "omit", "raise")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ties_and_nan_in_several_chunks(method):
+    array = np.array([2, np.nan, 1, 2, 2, 0, 1, np.nan, 3, 2, 2, 3])
+    with dask.config.set({"gpusort.exchange": "gather", "gpusort.groups": 3}):
+        check(da.from_array(array, chunks=2), array, 0, method, "omit", False)

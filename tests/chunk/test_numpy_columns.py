@@ -77,6 +77,14 @@ def test_widths_that_do_not_fill_a_word(dtype):
         np.testing.assert_array_equal(numpy_columns.argsort_columns(columns), np.argsort(array, kind="stable"))
 
 
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_keys_with_nan_in_either_part(dtype):
+    parts = [1, np.nan, -np.inf]
+    array = np.array([complex(real, imag) for real in parts[::-1] for imag in parts[::-1]] * 2, dtype)
+    columns = numpy_columns.columns_of(array, Order(array.dtype))
+    np.testing.assert_array_equal(numpy_columns.argsort_columns(columns), np.argsort(array, kind="stable"))
+
+
 def test_a_record_without_fields():
     array = np.zeros(4, [])
     columns = numpy_columns.columns_of(array, Order(array.dtype))
