@@ -139,7 +139,7 @@ def test_printed_text():
         "disk      not used",
         "reads     the source once",
         "chunks    20 in, 20 out",
-        "tasks     50, 2.5 a chunk",
+        "tasks     40, 2 a chunk",
         "exchange  gather",
         "note      for the threads of this process, without a Client",
     ]
