@@ -29,10 +29,8 @@ class Distinct:
 class Columns:
     """Say which arrays of `Distinct` are wanted besides the values."""
 
-    # `origins`, the number of the chunk for each value, is for the stage that knows it. `inverse_dtype` is that of the
-    # inverse, or None for the smallest one.
+    # `inverse_dtype` is that of the inverse, or None for the smallest one.
 
-    origins: bool = False
     counts: bool = False
     firsts: bool = False
     inverse: bool = False

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..order import Order
 
@@ -21,6 +22,8 @@ KEY_COPIES = 3
 ROW_COPIES = 5
 #: Bytes of the permutation of each key, and of its scratch memory.
 PERMUTATION_BYTES = 24
+#: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
+RETURNED_BYTES = 64 << 20
 
 
 def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
@@ -88,3 +91,15 @@ def _malloc_trim() -> Callable[[int], int] | None:
     if not sys.platform.startswith("linux"):
         return None
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+class RunList:
+    """Hold runs of some bytes, whose memory returns to the system with the list."""
+
+    def __init__(self, runs: list[Any], nbytes: int):
+        self.runs, self._nbytes = runs, nbytes
+
+    def __del__(self) -> None:
+        self.runs.clear()
+        if self._nbytes >= RETURNED_BYTES:
+            return_free_memory()

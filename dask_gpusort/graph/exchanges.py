@@ -145,6 +145,12 @@ def keeps_runs(runtime: Runtime) -> bool:
     return install_or_else(chosen, wanted, runtime.client)[0] == "runs"
 
 
+def program_exchange(runtime: Runtime, asked: str) -> tuple[Exchange, str]:
+    """The exchange of a program that no gang runs, as `install_or_else`."""
+    wanted = "auto" if asked in ("gang", "join") else asked
+    return install_or_else(choose_exchange(wanted, runtime.kind, runtime.library), wanted, runtime.client)
+
+
 def recipe_class(recipe: type[R], kept: bool) -> type[R]:
     """Give a class of recipes, or if workers keep what moves, its subclass in `runs.rows`."""
     # Imported here, because it imports distributed.

@@ -8,8 +8,7 @@ from typing import Literal
 from .memory import LANE_COPIES
 from .plan import Plan
 from .select import Lanes, choose_strategy, most_lanes_bytes
-from .sets import describe_sort
-from .terms import Projection, Workers, format_number
+from .terms import Projection, Workers, format_count, format_number
 
 #: As of order statistics; "sort" sorts each lane by its groups.
 GroupStrategy = Literal["blocks", "rechunk", "sort"]
@@ -75,7 +74,9 @@ def describe_groups(plan: GroupPlan, sort: Plan | None) -> Projection:
         "lanes": lanes.text,
         "groups": format_number(plan.groups) + (f", of {plan.window} neighbours" if plan.window > 1 else ""),
         "strategy": strategies[plan.strategy],
-        "sort": describe_sort(sort),
+        "sort": ""
+        if sort is None
+        else f"exchange {sort.exchange}, {format_count(len(sort.groups), 'group')}, sizes unknown",
     }
     peak = plan.projected_bytes if sort is None else sort.projected_bytes
     exchange = sort.exchange if sort is not None else None if plan.strategy == "blocks" else plan.strategy

@@ -50,7 +50,7 @@ def make_plan(
         if joins:
             groups = 1
         elif groups is None:
-            groups = _choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
+            groups = choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
         # Groups that are sorted once are equal parts of all chunks.
@@ -106,7 +106,7 @@ def cuts_first(turns: Turns | None, num_bundles: int, num_groups: int) -> bool:
     return turns is not None and turns.cuts_first(num_bundles, turns.devices * turns.keys / max(1, num_groups))
 
 
-def _choose_groups(
+def choose_groups(
     order: Order,
     exchange: Exchange,
     row_bytes: int,
@@ -115,6 +115,7 @@ def _choose_groups(
     chunks: Sequence[Size],
     workers: Workers,
 ) -> int:
+    """Choose the number of groups of keys that become some output chunks."""
     total_bytes, most_bytes = sum(given.sizes) * row_bytes, given.most_keys * row_bytes
     if given.sorts_last:
         return groups_sorted_last(total_bytes, workers.threads)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from ..chunk.distinct import Columns
 from ..chunk.tie_groups import may_be_nan
 from ..order import Order
-from .division import fits_gang, gang_bundles
+from . import counting
+from .division import bundle_chunks, fits_gang, gang_bundles, join_small_chunks
+from .make import choose_groups
 from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
-from .plan import Plan
 from .select import LANES_BYTES, Lanes
 from .terms import (
+    BY_TASKS,
+    Exchange,
     InputChunks,
     Projection,
     Runs,
@@ -37,6 +38,10 @@ SPREADING: tuple[DistinctStrategy, ...] = ("gang", "sort")
 COUNT_BYTES = 8
 #: Bytes of a key's place among the distinct keys of its chunk.
 INVERSE_BYTES = 4
+#: Most pairs of a part and a group: one task lists where the rows of each begin and end, in 16 bytes.
+MOST_PAIRS = 1 << 24
+#: Kinds of dtypes whose equal keys have equal bits, so that each may stand for the others.
+SAME_BITS_KINDS = "biumMSU"
 #: Kinds of dtypes whose distinct keys no gang finds: Python objects, and records, of which NumPy compares each field.
 NO_GANG_KINDS = "OV"
 RankStrategy = Literal["blocks", "join", "rechunk", "global"]
@@ -54,33 +59,77 @@ class DistinctPlan:
     columns: Columns  # what is found of each distinct key of a chunk
     key_bytes: float  # bytes for each key that the task takes which finds the distinct keys of a chunk
     sources: Runs = ()  # the chunks of each member of a gang
+    division: Division | None = None  # of "sort", and of sets of two arrays in one chunk
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a distinct key and of what is sorted with it."""
-        wanted = self.columns
-        return self.itemsize + self._origin_bytes * wanted.origins + COUNT_BYTES * (wanted.counts + wanted.firsts)
+        return self.itemsize + COUNT_BYTES * (self.columns.counts + self.columns.firsts)
 
     @property
     def back_bytes(self) -> int:
         """Bytes that go back to a chunk for each of its distinct keys."""
-        if self.strategy not in SPREADING or not self.columns.inverse:
-            return 0
-        return COUNT_BYTES + self._origin_bytes * self.columns.origins
+        return COUNT_BYTES if self.strategy in SPREADING and self.columns.inverse else 0
 
     @property
     def projected_bytes(self) -> float:
         """Peak bytes of a task that finds the distinct keys of a chunk; nan if unknown."""
         return self.largest * self.key_bytes
 
-    @property
-    def _origin_bytes(self) -> int:
-        return origin_dtype(self.chunks).itemsize
+
+@dataclass(frozen=True)
+class Division:
+    """Say how chunks are divided into parts, and their distinct keys into groups."""
+
+    exchange: Exchange
+    parts: Runs  # the chunks of each part
+    groups: int
+    samples: int  # of each part
+    instead_of: str = ""  # as in `Plan`
 
 
-def origin_dtype(chunks: int) -> np.dtype[Any]:
-    """The smallest dtype for numbers of chunks: fewer digits are sorted in less time."""
-    return np.min_scalar_type(chunks)
+def divide_distinct(
+    order: Order,
+    given: InputChunks,
+    columns: Columns,
+    exchange: Exchange,
+    workers: Workers,
+    groups: int | None,
+    second: int | None,
+) -> Division:
+    """Divide chunks and their distinct keys, into `groups` if asked; `second` is the first chunk of another side."""
+    # Positions take as many bytes as answers do.
+    of_rows = columns.counts + columns.firsts + columns.inverse
+    row_bytes = order.transit_dtype.itemsize + COUNT_BYTES * of_rows
+    joined = (
+        bundle_chunks(given, row_bytes, workers)
+        if exchange in BY_TASKS
+        else join_small_chunks(given, row_bytes, exchange, workers)
+    )
+    ordered = keeps_order(order, columns)
+    parts = tuple(sorted(part for bundle in joined for part in parts_of(bundle, second, ordered)))
+    if groups is None:
+        groups = choose_groups(order, exchange, row_bytes, given, len(parts), given.sizes, workers)
+    groups = max(1, min(groups, MOST_PAIRS // len(parts)))
+    return Division(exchange, parts, groups, counting.choose_samples(len(parts), groups))
+
+
+def keeps_order(order: Order, columns: Columns) -> bool:
+    """Whether it matters which of equal keys is the first."""
+    return columns.firsts or columns.repeats or order.dtype.kind not in SAME_BITS_KINDS
+
+
+def parts_of(chunks: Sequence[int], second: int | None, ordered: bool) -> Runs:
+    """The parts of some chunks: of both sides, and if the order of equal keys matters, of neighbours."""
+    parts: list[list[int]] = []
+    for chunk in chunks:
+        last = parts[-1][-1] if parts else None
+        sides = second is not None and last is not None and last < second <= chunk
+        if last is None or sides or (ordered and chunk > last + 1):
+            parts.append([chunk])
+        else:
+            parts[-1].append(chunk)
+    return tuple(map(tuple, parts))
 
 
 def gang_of_distinct(
@@ -104,26 +153,26 @@ def make_distinct_plan(
     joins: bool,
     device_order: Order | None = None,
     sources: Runs = (),
+    division: Division | None = None,
 ) -> DistinctPlan:
     """Plan distinct keys, of which `columns` are wanted besides the values.
 
-    `joins` if one GPU has memory for all; `sources` are the chunks of each member of a gang, if it finds them.
+    `joins` if one GPU has memory for all; `sources` are the chunks of each member of a gang, if it finds them, and the
+    division is that of other tasks.
     """
-    # Origins are kept only where several chunks are sorted by other tasks.
     several: DistinctStrategy = "join" if joins else "gang" if sources else "sort"
     strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else several
     # Of several sizes of which one is unknown, the largest is unknown too.
     largest = sum(sizes)
     if not math.isnan(largest) and strategy in SPREADING:
-        largest = max(sum(sizes[chunk] for chunk in own) for own in sources or zip(range(len(sizes))))
-    wanted = columns if strategy == "sort" else replace(columns, origins=False)
-    alone = wanted == Columns(origins=wanted.origins)
-    on_host = host_bytes("values" if alone else "columns", itemsize)
-    a_key = key_bytes(device_order, distinct_bytes(itemsize, wanted), on_host)
-    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, a_key, sources)
+        parts = sources or (division.parts if division else zip(range(len(sizes))))
+        largest = max(sum(sizes[chunk] for chunk in own) for own in parts)
+    on_host = host_bytes("values" if columns == Columns() else "columns", itemsize)
+    a_key = key_bytes(device_order, distinct_bytes(itemsize, columns), on_host)
+    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, columns, a_key, sources, division)
 
 
-def describe_distinct(plan: DistinctPlan, sort: Plan | None = None) -> Projection:
+def describe_distinct(plan: DistinctPlan) -> Projection:
     """What the plan decides and takes."""
     strategies = {
         "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
@@ -134,20 +183,22 @@ def describe_distinct(plan: DistinctPlan, sort: Plan | None = None) -> Projectio
     decisions = {
         "keys": f"{format_number(plan.keys)} in {format_chunks(plan.chunks)}",
         "strategy": strategies[plan.strategy],
-        "sort": describe_sort(sort),
+        "sort": describe_division(plan),
         "moves": describe_moves(plan),
     }
-    return project_distinct(decisions, plan, sort)
+    return project_distinct(decisions, plan)
 
 
-def project_distinct(decisions: dict[str, str], plan: DistinctPlan, sort: Plan | None) -> Projection:
+def project_distinct(decisions: dict[str, str], plan: DistinctPlan) -> Projection:
     """What finding distinct keys takes, with some decisions."""
     strategy = plan.strategy
     scope: Scope = "thread" if strategy in ("blocks", "sort") else "process"
-    exchange = sort.exchange if sort is not None else None if strategy == "blocks" else strategy
-    stages = ("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)
     sorts = strategy == "sort"
+    exchange = plan.division.exchange if sorts and plan.division else None if strategy == "blocks" else strategy
+    stages = ("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)
     notes = ("unknown: how many elements are distinct, and so the bytes of their sort",) * sorts
+    if plan.division is not None and plan.division.instead_of:
+        notes += (f"exchange {exchange} in place of {plan.division.instead_of}",)
     return Projection(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
 
 
@@ -158,9 +209,13 @@ def describe_gang(plan: DistinctPlan | None) -> str:
     return f"{len(plan.sources):,} members find distinct keys, exchange and number them, in one task each"
 
 
-def describe_sort(sort: Plan | None) -> str:
-    """The sort of the distinct keys, on one line."""
-    return "" if sort is None else f"exchange {sort.exchange}, {format_count(len(sort.groups), 'group')}, sizes unknown"
+def describe_division(plan: DistinctPlan | None) -> str:
+    """How the distinct keys are sorted, on one line."""
+    if plan is None or plan.division is None or plan.strategy != "sort":
+        return ""
+    division = plan.division
+    counts = format_count(len(division.parts), "part"), format_count(division.groups, "group")
+    return f"exchange {division.exchange}, {counts[0]}, {counts[1]}, sizes unknown"
 
 
 def describe_moves(plan: DistinctPlan) -> str:
@@ -216,8 +271,8 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
     return RankPlan(strategy, lanes, flat, a_key)
 
 
-def describe_rank(plan: RankPlan, distinct: DistinctPlan | None = None, sort: Plan | None = None) -> Projection:
-    """What the plan decides and takes; "global" has plans of the distinct keys of a lane, and of their sort."""
+def describe_rank(plan: RankPlan, distinct: DistinctPlan | None = None) -> Projection:
+    """What the plan decides and takes; "global" has a plan of the distinct keys of a lane."""
     lanes = plan.lanes
     fits = f"one of {format_size(lanes.limit)}"
     where = "in several chunks" if plan.flat else f"in several chunks and does not fit {fits}"
@@ -236,12 +291,12 @@ def describe_rank(plan: RankPlan, distinct: DistinctPlan | None = None, sort: Pl
     decisions = {
         "lanes": lanes.text,
         "strategy": strategies[plan.strategy],
-        "sort": describe_sort(sort),
+        "sort": describe_division(distinct),
         "gang": describe_gang(distinct),
         "moves": moves[plan.strategy] if distinct is None else each + describe_moves(distinct),
     }
     if distinct is not None:
-        return project_distinct(decisions, distinct, sort)
+        return project_distinct(decisions, distinct)
     scope: Scope = "process" if plan.strategy == "join" else "thread"
     exchange = None if plan.strategy == "blocks" else plan.strategy
     return Projection(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))

@@ -73,7 +73,7 @@ def test_a_sort_takes_little_more_than_two_copies(chunks):
 @pytest.mark.parametrize("least", [800, 801])
 def test_memory_of_large_runs_returns_to_the_system(monkeypatch, least):
     returned = []
-    monkeypatch.setattr("dask_gpusort.graph.sort.scatter.RETURNED_BYTES", least)
+    monkeypatch.setattr("dask_gpusort.chunk.memory.RETURNED_BYTES", least)
     monkeypatch.setattr("dask_gpusort.graph.sort.scatter.return_free_memory", lambda: returned.append(least))
     with groups(2):
         computed(dask_gpusort.sort(da.arange(100, chunks=10), exchange="gather"))

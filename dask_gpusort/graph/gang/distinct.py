@@ -26,27 +26,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
 from tlz import concat
 
-from ...chunk import complete, library_of, numpy_ops, ops_for
+from ...chunk import complete, library_of, ops_for
 from ...chunk.distinct import Columns, find_distinct
 from ...chunk.labels import on_host
 from ...chunk.run import Run
-from ...chunk.tie_groups import are_nan
+from ...functions.distinct import Numbered, Tally, cuts_at, find_splitters, sent, spread
 from ...order import Order
 from ...plan import Runs, Size
-from ...plan.sets import origin_dtype
+from ...plan.sets import keeps_order, parts_of
 from ...table import RankSummary
 from .. import serialization
 from ..collection import Output
 from ..input_checks import checked_shape
-from ..sets.local import spread
-from ..sets.number import Numbered, Numbering, Offset, Scan, Totals, number_groups
 from ..sort.finish import cut_part
 from ..sort.scan import fingerprint
 from .communicator import Shards
@@ -55,8 +53,6 @@ from .tasks import gang_arrays
 
 #: Samples of each part. A member's share differs by one in so many parts of all keys.
 SAMPLES = 512
-#: Kinds of dtypes whose equal keys have equal bits, so that each may stand for the others.
-SAME_BITS_KINDS = "biumMSU"
 
 
 class Result(NamedTuple):
@@ -74,7 +70,7 @@ class DistinctJob:
 
     order: Order  # stable
     columns: Columns
-    numbering: Numbering  # how tie groups are made of sorted distinct keys
+    tally: Tally  # what is counted of tie groups
     shapes: tuple[tuple[Size, ...], ...]  # of all chunks, in C order
     parts: tuple[Runs, ...]  # of each member: the chunks of each part
     results: tuple[Result, ...]
@@ -93,15 +89,10 @@ class DistinctJob:
         ops = ops_for(blocks[0])
         flat = [block.reshape(-1) for block in blocks]
         keys = flat[0] if len(flat) == 1 else ops.concatenate(flat)
-        found = find_distinct(keys, self.order, self.columns, self.numbering.equal_nan)
-        run = Run(ops.encode(found.values, self.order), tuple(getattr(found, name) for name in self.sent))
+        found = find_distinct(keys, self.order, self.columns, self.tally.equal_nan)
+        run = Run(ops.encode(found.values, self.order), tuple(getattr(found, name) for name in sent(self.columns)))
         summary = ops.summarize_run(run, self.order, samples=SAMPLES)
         return Part(run, summary, [block.shape for block in blocks], found.inverse, found.repeats)
-
-    @property
-    def sent(self) -> list[str]:
-        """Names of the columns that may travel with distinct keys."""
-        return [name for name in ("counts", "firsts") if getattr(self.columns, name)]
 
     @property
     def of_keys(self) -> Result | None:
@@ -153,23 +144,23 @@ class DistinctWork:
         cuts = self._cut([summary for summary, _ in found])
         # Where no key occurs twice in a part, all counts are 1 and none travels.
         repeated = any(summary.size < sum(sizes) for summary, sizes in found)
-        self.sent = [name for name in job.sent if repeated or name != "counts"]
-        runs = [Run(part.run.keys, part.run.values[len(job.sent) - len(self.sent) :]) for part in self.parts]
+        self.sent = [name for name in sent(job.columns) if repeated or name != "counts"]
+        runs = [Run(part.run.keys, part.run.values[len(sent(job.columns)) - len(self.sent) :]) for part in self.parts]
         lengths = np.diff(cuts, axis=1)  # of each part for each member
         own = [Run(ops.from_host(lengths[:, member].copy())) for member in members]
         counted = yield Shards(own, [len(parts) for parts in job.parts])
         arriving = [on_host(run.keys).tolist() for run in counted]
         own_cuts = [zip(runs, cuts[:, member : member + 2], strict=True) for member in members]
-        sent = [Run.concat([run[low:high] for run, (low, high) in one], copy=None) for one in own_cuts]
-        self.received = yield Shards(sent, [sum(each) for each in arriving])
+        shards = [Run.concat([run[low:high] for run, (low, high) in one], copy=None) for one in own_cuts]
+        self.received = yield Shards(shards, [sum(each) for each in arriving])
         self.arriving = arriving
         self.starts = _starts_of_parts(job.parts, start.summaries)
         if all(result.of == "groups" for result in job.results):
             return
         numbered, positions = self._merge()
-        header = Run(ops.from_host(_header(numbered)))
+        header = Run(ops.from_host(numbered.header))
         headers = yield Shards([header for _ in members], [len(header) for _ in members])
-        self.numbered = _placed(numbered, np.array([on_host(run.keys) for run in headers]), self.rank)
+        self.numbered = numbered.placed(np.array([on_host(run.keys) for run in headers]), self.rank)
         if job.of_keys is not None:
             with ops.exclusive():
                 back = Run(ops.scatter(job.of_keys.make(self.numbered), positions))
@@ -182,13 +173,8 @@ class DistinctWork:
     def _cut(self, summaries: Sequence[RankSummary]) -> np.ndarray:
         """Where the keys of each member begin in each part: shape (parts, members + 1)."""
         members, order = len(self.job.parts), self.job.order
-        cuts = np.zeros((len(self.parts), members + 1), np.int64)
         splitters = find_splitters(summaries, members, order)
-        for row, part in zip(cuts, self.parts, strict=True):
-            if len(splitters) and len(part.run):
-                row[1:-1] = self.ops.sorted_keys(part.run, order).search(splitters, "left")
-            row[-1] = len(part.run)
-        return cuts
+        return np.array([cuts_at(part.run, splitters, members, order) for part in self.parts])
 
     def _merge(self) -> tuple[Numbered, Any]:
         """The tie groups of the keys that have arrived, and their positions as they arrived."""
@@ -205,15 +191,15 @@ class DistinctWork:
             column = dict(zip(self.columns, merged.values, strict=True))
             positions = column.pop("positions", None)
             column["values"] = self.ops.decode(merged.keys, job.order)
-            return number_groups(column, job.numbering), positions
+            return job.tally.number(column), positions
 
     def _piece(self, piece: Run, first: int, start: int) -> Run:
         """A piece of a part that begins with some chunk, with the columns that are known where it arrives."""
         job, columns = self.job, dict(zip(self.sent, piece.values, strict=True))
         if "firsts" in columns:
             columns["firsts"] = columns["firsts"] + self.starts[first]
-        if job.numbering.second is not None:
-            columns["chunks"] = np.full_like(piece.keys, first, dtype=origin_dtype(len(job.shapes)))
+        if job.tally.second is not None:
+            columns["second"] = np.full_like(piece.keys, first >= job.tally.second, dtype=bool, shape=len(piece))
         if job.of_keys is not None:
             columns["positions"] = np.arange(start, start + len(piece), dtype=np.int64, like=piece.keys)
         self.columns = list(columns)
@@ -248,24 +234,6 @@ class DistinctWork:
         return found
 
 
-def find_splitters(summaries: Sequence[RankSummary], members: int, order: Order) -> np.ndarray:
-    """Keys in transit, shape (members - 1,), that divide sampled keys into equal parts; none if all of them are NaN.
-
-    No splitter is NaN, so that all NaN, which differ in their order but may be one group, are on one member.
-    """
-    keys = numpy_ops.concatenate([summary.keys for summary in summaries])
-    weights = np.concatenate([np.full(len(one.keys), one.size / max(len(one.keys), 1)) for one in summaries])
-    kept = ~are_nan(numpy_ops.decode(keys.copy(), order))
-    keys, weights = keys[kept], weights[kept]
-    if not len(keys):
-        return keys
-    sorts = numpy_ops.key_order(order).argsort(keys)
-    before = np.cumsum(weights[sorts])
-    wanted = before[-1] * np.arange(1, members) / members
-    splitters: np.ndarray = keys[sorts][np.searchsorted(before, wanted)]
-    return splitters
-
-
 def _starts_of_parts(parts: Sequence[Runs], summaries: Sequence[Any]) -> dict[int, int]:
     """The position of the first key of each part, by its first chunk, if its chunks are neighbours."""
     numbers, sizes = concat(concat(parts)), concat(sizes for one in summaries for _, sizes in one)
@@ -273,51 +241,23 @@ def _starts_of_parts(parts: Sequence[Runs], summaries: Sequence[Any]) -> dict[in
     return dict(enumerate(accumulate((size_of[number] for number in range(len(size_of))), initial=0)))
 
 
-def _header(numbered: Numbered) -> np.ndarray:
-    """What the others must know of a member's tie groups: how many there are, their keys, and how many are NaN."""
-    amounts = numbered.amounts
-    nans = amounts[numbered.nans].sum()
-    return np.array([numbered.groups.count, int(amounts.sum()), int(nans)])
-
-
-def _placed(numbered: Numbered, headers: np.ndarray, rank: int) -> Numbered:
-    """Put a member's tie groups behind those of earlier members."""
-    (number, before, _), totals = headers[:rank].sum(axis=0).tolist(), headers.sum(axis=0).tolist()
-    offset = Offset(False, number, before, before, Totals(), Totals())
-    groups, keys, nans = totals
-    return replace(numbered, offset=offset, scan=Scan((), keys, nans, groups))
-
-
 def distinct_in_gang(
     array: Any,
     order: Order,
     sources: Runs,
     columns: Columns,
-    numbering: Numbering,
+    tally: Tally,
     results: Sequence[Result],
     divisor: Callable[[Numbered], Any] | None = None,
 ) -> tuple[Any, ...]:
     """Make the results of the distinct keys of an array by a gang, whose members have some chunks each."""
-    ordered = columns.firsts or columns.repeats or order.dtype.kind not in SAME_BITS_KINDS
-    parts = tuple(parts_of(numbers, numbering.second, ordered) for numbers in sources)
+    ordered = keeps_order(order, columns)
+    parts = tuple(parts_of(numbers, tally.second, ordered) for numbers in sources)
     shapes = tuple(product(*array.chunks))
-    job = DistinctJob(order, columns, numbering, shapes, parts, tuple(results), divisor)
+    job = DistinctJob(order, columns, tally, shapes, parts, tuple(results), divisor)
     chunks = {"groups": ((math.nan,) * len(sources),), "keys": array.chunks, "all": ()}
     outputs = [
         Output(np.empty_like(array._meta, shape=(0,) * len(chunks[of]), dtype=dtype), chunks[of])
         for _, dtype, of in results
     ]
     return gang_arrays(job, [array], sources, tuple(result.of == "keys" for result in results), outputs, "unique")
-
-
-def parts_of(chunks: Sequence[int], second: int | None, ordered: bool) -> Runs:
-    """The parts of a member's chunks: of both sides, and if the order of equal keys matters, of neighbours."""
-    parts: list[list[int]] = []
-    for chunk in chunks:
-        last = parts[-1][-1] if parts else None
-        sides = second is not None and last is not None and last < second <= chunk
-        if last is None or sides or (ordered and chunk > last + 1):
-            parts.append([chunk])
-        else:
-            parts[-1].append(chunk)
-    return tuple(map(tuple, parts))

@@ -31,8 +31,6 @@ A search moves each needle twice::
               search-found
                     |
               search-scatter o                      written to their positions
-
-Of distinct keys, the sorted chunks and what is known of each key are kept until they are used.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ from dask.typing import Key
 
 from ...chunk.run import Run
 from ...table import IntArray
-from .._dask import List, Task
+from .._dask import List
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
 from ..positions.exchange import GroupedAxis, Put, Rows, Shapes, Take, fill_bundle, make_requests, write_group
 from ..search.lookup import (
@@ -61,9 +59,7 @@ from ..search.lookup import (
     scan_groups,
     sort_bundle,
 )
-from ..sets.local import OF_KEYS, LocalDistinct, Spread, spread
-from ..sets.number import Edge, Numbering, Scan, edge_of, number_chunk, scan_edges
-from ..tasks import NOTHING, Chunks, Tasks
+from ..tasks import NOTHING, Tasks
 from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_run, take_slices
 from .plugins import ListTask, RunTask
 from .store import Handle
@@ -298,62 +294,3 @@ def keep_found(keys: Keys, asked: Asked, group: int, question: Question) -> Kept
     return reply_to(
         asked[1], group, lambda needles: look_up_piece(found, needles, scan, group, question, ordered=False)
     )
-
-
-class KeptNumbering(Numbering):
-    """Keep the sorted chunks until they are numbered."""
-
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
-        """Tasks from the sorted chunks to the results of each."""
-        tasks = Tasks(self.token)
-        edges = [
-            tasks.add("unique-edges", chunk, keep_sorted, block, self, kind=RunTask)
-            for chunk, block in enumerate(self.blocks)
-        ]
-        scan = tasks.add("unique-scan", 0, scan_sorted, List(*edges), self.equal_nan, kind=ListTask)
-        for chunk in range(len(edges)):
-            tasks.add("unique-number", chunk, number_again, scan, chunk, self)
-        return tasks
-
-
-def keep_sorted(arrays: list[Any], numbering: Numbering) -> tuple[Handle, Edge | None]:
-    """Task: keep a sorted chunk, and tell its ends."""
-    edge = edge_of(arrays, numbering)
-    (handle,) = keep([Run(arrays[0], tuple(arrays[1:]))])
-    return handle, edge
-
-
-def scan_sorted(kept: list[tuple[Handle, Edge | None]], equal_nan: bool) -> tuple[list[Handle], Scan]:
-    """Task: where the sorted chunks are, and the offset of each one's groups."""
-    handles, edges = map(list, zip(*kept, strict=True))
-    check_listed(handles)
-    return handles, scan_edges(edges, equal_nan)
-
-
-def number_again(kept: tuple[list[Handle], Scan], chunk: int, numbering: Numbering) -> tuple[Any, ...]:
-    """Task: the results of one sorted chunk, which is kept."""
-    handles, scan = kept
-    return number_chunk(list(take_run(handles[chunk]).arrays), scan, chunk, numbering)
-
-
-class KeptLocalDistinct(LocalDistinct):
-    """Keep what is known of each key of a chunk: these outputs are handles."""
-
-    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
-        """Tasks from the distinct keys to the chunks of one output array."""
-        tasks = super().output(name, which, chunks)
-        if self.outputs[which] in OF_KEYS:
-            for key, task in list(tasks.items()):
-                tasks.put(key, keep_rows, Task(None, task.func, *task.args), kind=RunTask)
-        return tasks
-
-
-def spread_kept(known: Any, *of_keys: Handle) -> Any:
-    """Task: as `spread`, of arrays that are kept."""
-    return spread(known, *(take_run(handle).values[0] for handle in of_keys))
-
-
-class KeptSpread(Spread):
-    """Take the inverse, and what is added, of the runs that are kept."""
-
-    function = staticmethod(spread_kept)

@@ -3,129 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import dask.array as da
 import numpy as np
 
 from ...chunk import complete, library_of
 from ...chunk.distinct import Columns, find_distinct
-from ...chunk.tie_groups import are_nan
+from ...config import setting
+from ...drivers.recipe import DRIVERS, ProgramRecipe, Result
+from ...functions.distinct import (
+    Answer,
+    Cut,
+    Distinct,
+    Keep,
+    Merge,
+    Merged,
+    Number,
+    Numbered,
+    OfGroups,
+    Spread,
+    Tally,
+    count_groups,
+    numbers,
+)
+from ...functions.program import Superstep
 from ...order import Order
-from ...plan import InputChunks, Plan, Runs
+from ...plan import InputChunks, Runs
 from ...plan.memory import distinct_bytes
-from ...plan.sets import DistinctPlan, describe_distinct, gang_of_distinct, make_distinct_plan
+from ...plan.sets import DistinctPlan, describe_distinct, divide_distinct, gang_of_distinct, make_distinct_plan
 from ..collection import Output, new_arrays
-from ..exchanges import gang_of, keeps_runs, recipe_class
+from ..exchanges import gang_of, program_exchange
 from ..explain import note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
 from ..inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
-from ..runtime import Runtime
 from ..search.searches import build_membership, equality_dtype
-from ..sort.global_sort import device_order, global_sort, joins_rows
+from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Keys, Options, Request
-from .local import OF_KEYS, local_distinct, spread_back
-from .number import Numbered, Numbering
-
-#: Which tie groups of two sides are kept: all, those of both sides, of the first side alone, or of one side alone.
-Keep = Literal["all", "both", "first", "one"]
-
-
-@dataclass(frozen=True)
-class OfGroups:
-    """Make an array of one element for each tie group that begins in a chunk and is kept."""
-
-    what: Literal["values", "counts", "firsts"]
-    keep: Keep = "all"
-    side: int = 0  # of counts and firsts
-
-    def __call__(self, numbered: Numbered) -> Any:
-        begun = slice(int(numbered.offset.continued), None)
-        of_groups = {
-            "values": lambda: _values(numbered),
-            "counts": lambda: numbered.counts[self.side],
-            "firsts": lambda: numbered.firsts[self.side],
-        }
-        found = of_groups[self.what]()[begun]
-        if self.keep == "all":
-            return found
-        kept = _kept(numbered, self.keep)[begun]
-        # NaN of both sides differ, so that each side has one.
-        twice = [found[-1:]] if self.keep == "one" and len(kept) and bool(_nan_of_both(numbered)[-1]) else []
-        return np.concatenate([found.compress(kept), *twice])
-
-
-def _values(numbered: Numbered) -> Any:
-    return numbered.groups.values
-
-
-def _kept(numbered: Numbered, keep: Keep) -> Any:
-    """Whether each tie group is kept. A group of NaN counts as one for each side, which the other side lacks."""
-    first, second = (count > 0 for count in numbered.counts)
-    nans = are_nan(_values(numbered))
-    if keep == "both":
-        return first & second & ~nans
-    return first & (~second | nans) if keep == "first" else (first ^ second) | nans
-
-
-def _nan_of_both(numbered: Numbered) -> Any:
-    """Whether each tie group is NaN of both sides."""
-    first, second = (count > 0 for count in numbered.counts)
-    return first & second & are_nan(_values(numbered))
-
-
-def numbers(numbered: Numbered) -> Any:
-    """The number of each key's tie group."""
-    return numbered.numbers[numbered.groups.numbers]
-
-
-def origins(numbered: Numbered) -> Any:
-    """The number of the chunk from which each key comes."""
-    return numbered.chunks
-
-
-@dataclass(frozen=True)
-class SortedDistinct:
-    """Hold the sorted distinct keys of all chunks."""
-
-    columns: dict[str, Any]  # the "values", and their companions "chunks", "counts" and "firsts" where these are wanted
-    #: The "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted.
-    of_keys: dict[str, Any]
-    equal_nan: bool
-    kept: bool  # whether workers keep what is not wanted at once, in runs
-    runtime: Runtime
-
-    def number(
-        self,
-        outputs: Sequence[Callable[[Numbered], Any]],
-        dtypes: Sequence[Any],
-        second: int | None = None,
-        **options: bool,
-    ) -> tuple[Any, ...]:
-        """Make arrays of what functions make of the tie groups of each sorted chunk, in chunks of unknown sizes."""
-        arrays = list(self.columns.values())
-        sizes = ((math.nan,) * arrays[0].numblocks[0],)
-        recipe = recipe_class(Numbering, self.kept)(
-            tuple(array.name for array in arrays),
-            tuple(self.columns),
-            len(sizes[0]),
-            self.equal_nan,
-            tuple(outputs),
-            second=second,
-            **options,
-        )
-        metas = (np.empty_like(arrays[0]._meta, shape=(0,), dtype=dtype) for dtype in dtypes)
-        return new_arrays(recipe, arrays, [Output(meta, sizes) for meta in metas], "unique")
-
-    def spread_back(self, known: Any, chunks: Any) -> Any:
-        """For each key of the input what its distinct key knows; the arguments are those of `spread_back`."""
-        return spread_back(known, chunks, list(self.of_keys.values()), self.kept, self.runtime)
 
 
 def stable_keys(array: Any, descending: bool = False) -> tuple[Request, Keys]:
@@ -135,18 +55,45 @@ def stable_keys(array: Any, descending: bool = False) -> tuple[Request, Keys]:
     return options.request("both", keys), keys
 
 
-def sorted_distinct(request: Request, array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
-    """Sort the distinct keys of an array of any dimensions, as `stable_keys` requests it."""
-    kept = math.prod(array.numblocks) > 1 and keeps_runs(request.runtime)
-    found = local_distinct(array, request.order, columns, equal_nan, kept)
-    of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
-    values, *others = found.values()
-    if values.numblocks[0] > 1:
-        request = replace(request, want="both" if others else "keys", most_keys=array.size)
-        keys, sizes = Keys(values, request.order), values.chunks[0]
-        arrays = global_sort(request, keys, others, sizes, ((0, len(sizes)),))
-        found = dict(zip(found, arrays, strict=True))
-    return SortedDistinct(found, of_keys, equal_nan, kept, request.runtime)
+def run_program(
+    array: Any,
+    request: Request,
+    plan: DistinctPlan,
+    tally: Tally,
+    results: Mapping[Any, np.dtype[Any]],
+    answer: Callable[[Numbered], Any] | None = None,
+    answers: Any = None,
+    divided: bool = False,
+) -> tuple[Any, ...]:
+    """Make arrays of what functions make of tie groups, in chunks of unknown sizes; `results` has the dtype of each.
+
+    Behind them, in a dtype and in the chunks of the array, what `answer` makes for each distinct key; see `Spread`.
+    """
+    division, order, makes = plan.division, request.order, tuple(results)
+    assert division is not None
+    if tally.second is not None:
+        second = tally.second
+        tally = replace(tally, second=sum(part[0] < second for part in division.parts))
+    first = (
+        Distinct(order, plan.columns, tally.equal_nan, division.groups, division.samples),
+        Cut(order, division.groups),
+    )
+    merged = Merged(order, plan.columns, tally)
+    steps: tuple[Superstep, ...] = (*first, Merge(merged, makes))
+    if answer is not None:
+        steps = (*first, Number(merged), Answer(merged, makes, answer), Spread(divided))
+    at = len(first) + (answer is not None)  # the superstep that makes the results of groups
+    found = [Result(at, which) for which in range(len(makes))]
+    outputs = [
+        Output(np.empty_like(array._meta, shape=(0,), dtype=dtype), ((math.nan,) * division.groups,))
+        for dtype in results.values()
+    ]
+    if answer is not None:
+        found.append(Result(at + 1, 0))
+        outputs.append(Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=answers), array.chunks))
+    divided_as = division.parts, division.groups, DRIVERS.get(division.exchange, "tasks")
+    recipe = ProgramRecipe(steps, tuple(found), (array.name,), order.dtype, array.chunks, *divided_as)
+    return new_arrays(recipe, [array], outputs, "unique")
 
 
 @dataclass(frozen=True)
@@ -161,7 +108,12 @@ class Unique:
     @property
     def columns(self) -> Columns:
         """The columns of each chunk's distinct keys that the results need."""
-        return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
+        return Columns(counts=self.counts, firsts=self.index, inverse=self.inverse)
+
+    @property
+    def tally(self) -> Tally:
+        """What is counted of tie groups."""
+        return Tally(self.equal_nan, self.counts)
 
     @property
     def makes(self) -> dict[str, Callable[[Numbered], Any]]:
@@ -183,10 +135,12 @@ def plan_distinct(
     joins: bool = False,
     equal_nan: bool = True,
     given: Sequence[Any] = (),
+    second: int | None = None,
 ) -> DistinctPlan:
     """Plan the distinct keys of an array; `joins` if one GPU has memory for all.
 
-    Workers may hold the chunks of the `given` arrays, those of the array in their order; by default its own.
+    Workers may hold the chunks of the `given` arrays, those of the array in their order; by default its own. `second`
+    is the first chunk of a second side.
     """
     sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
     asked, workers = request.asked, request.runtime.workers
@@ -195,8 +149,15 @@ def plan_distinct(
         return gang_of_distinct(request.order, chunks, workers, asked, columns, equal_nan)
 
     sources = () if joins else gang_of(request.runtime, asked, sizes, given or [array], choose)
-    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources)
-    note(plan, lambda step: describe_distinct(plan, step(Plan)))
+    division = None
+    if not (joins or sources or (len(sizes) == 1 and second is None)):
+        exchange, instead_of = program_exchange(request.runtime, asked)
+        divided = divide_distinct(
+            request.order, InputChunks(sizes), columns, exchange, workers, setting("groups"), second
+        )
+        division = replace(divided, instead_of=instead_of)
+    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources, division)
+    note(plan, lambda _: describe_distinct(plan))
     return plan
 
 
@@ -205,16 +166,14 @@ def in_gang(
     request: Request,
     plan: DistinctPlan,
     results: Sequence[Any],
-    equal_nan: bool = True,
+    tally: Tally,
     divisor: Callable[[Numbered], Any] | None = None,
-    **options: Any,
 ) -> Any:
-    """Make arrays by a gang; each result has the arguments of `gang.distinct.Result`, the options are a numbering's."""
+    """Make arrays by a gang; each result has the arguments of `gang.distinct.Result`."""
     # Imported here, because it imports distributed.
     gang = import_module("dask_gpusort.graph.gang.distinct")
-    numbering = Numbering((), (), plan.chunks, equal_nan, (), **options)
     made = [gang.Result(*result) for result in results]
-    return gang.distinct_in_gang(array, request.order, plan.sources, plan.columns, numbering, made, divisor)
+    return gang.distinct_in_gang(array, request.order, plan.sources, plan.columns, tally, made, divisor)
 
 
 @dataclass(frozen=True)
@@ -267,10 +226,13 @@ def _make_unique(source: Any, wanted: Unique, request: Request, plan: DistinctPl
             (make, _dtype_of(name, source), "keys" if name == "inverse" else "groups")
             for name, make in wanted.makes.items()
         ]
-        found = in_gang(source, request, plan, results, wanted.equal_nan, counted=wanted.counts)
-        return dict(zip(wanted.makes, found, strict=True))
+        return dict(zip(wanted.makes, in_gang(source, request, plan, results, wanted.tally), strict=True))
     if plan.strategy == "sort":
-        return _numbered(sorted_distinct(request, source, plan.columns, wanted.equal_nan), wanted)
+        makes = {name: make for name, make in wanted.makes.items() if name != "inverse"}
+        of_groups = {make: _dtype_of(name, source) for name, make in makes.items()}
+        answer = (numbers, np.dtype(np.int64)) if wanted.inverse else ()
+        found = run_program(source, request, plan, wanted.tally, of_groups, *answer)
+        return dict(zip([*makes, *["inverse"] * wanted.inverse], found, strict=True))
     columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
     function = DistinctOfWhole(request.order, columns, wanted.equal_nan)
     outputs = [(name == "inverse", _dtype_of(name, source)) for name in function.outputs]
@@ -281,31 +243,16 @@ def _dtype_of(name: str, source: Any) -> np.dtype[Any]:
     return source.dtype if name == "values" else np.dtype(np.int64)
 
 
-def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
-    """Number the distinct keys of several chunks, and make the results from the numbers."""
-    makes = wanted.makes | ({"chunks": origins} if wanted.inverse else {})
-    dtypes = [found.columns[name].dtype if name in ("values", "chunks") else np.dtype(np.int64) for name in makes]
-    made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
-    if wanted.inverse:
-        made["inverse"] = found.spread_back(made["inverse"], made.pop("chunks"))
-    return made
-
-
 def build_nunique(array: Any, equal_nan: bool) -> Any:
     """The number of distinct values, a dask array of shape ()."""
     wanted = Unique(equal_nan=equal_nan)
     request, plan = _plan_unique(array, wanted)
     if plan.strategy == "gang":
-        (found,) = in_gang(array, request, plan, [(count_groups, np.dtype(np.int64), "all")], equal_nan=equal_nan)
+        (found,) = in_gang(array, request, plan, [(count_groups, np.dtype(np.int64), "all")], wanted.tally)
         return found
     values = _make_unique(array, wanted, request, plan)["values"]
     meta = np.empty_like(values._meta, dtype=np.int64)
     return values.map_blocks(count_values, chunks=((1,) * values.numblocks[0],), dtype=np.int64, meta=meta).sum()
-
-
-def count_groups(numbered: Numbered) -> Any:
-    """The number of tie groups of all chunks, of no dimension."""
-    return np.asarray(numbered.scan.groups, dtype=np.int64, like=numbered.amounts)[()]
 
 
 def count_values(block: Any) -> Any:
@@ -324,13 +271,12 @@ class Sides:
     def number(self, outputs: Sequence[OfGroups], columns: Columns) -> tuple[Any, ...]:
         """Make arrays of the tie groups of the distinct keys of both sides."""
         request, _ = stable_keys(self.joined)
-        plan = plan_distinct(request, self.joined, columns, given=self.given)
-        dtypes = [_dtype_of(output.what, self.joined) for output in outputs]
+        plan = plan_distinct(request, self.joined, columns, given=self.given, second=self.second)
+        tally = Tally(counted=True, second=self.second)
+        results = {output: _dtype_of(output.what, self.joined) for output in outputs}
         if plan.strategy == "gang":
-            results = list(zip(outputs, dtypes, strict=True))
-            return in_gang(self.joined, request, plan, results, counted=True, second=self.second)
-        found = sorted_distinct(request, self.joined, columns, equal_nan=True)
-        return found.number(outputs, dtypes, self.second, counted=True)
+            return in_gang(self.joined, request, plan, list(results.items()), tally)
+        return run_program(self.joined, request, plan, tally, results)
 
 
 def sides_of(first: Any, second: Any) -> Sides:
@@ -351,7 +297,7 @@ def build_union(first: Any, second: Any) -> Any:
 def build_set(first: Any, second: Any, keep: Keep) -> Any:
     """The distinct values of two arrays that are kept, ascending."""
     sides = sides_of(_flat(first), _flat(second))
-    return sides.number([OfGroups("values", keep)], Columns(origins=True))[0]
+    return sides.number([OfGroups("values", keep)], Columns())[0]
 
 
 def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
@@ -362,7 +308,7 @@ def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
         raise ValueError("indices in two arrays of unknown chunk sizes: call compute_chunk_sizes() first")
     sides = sides_of(_flat(first), _flat(second))
     outputs = [OfGroups("values", "both"), OfGroups("firsts", "both", 0), OfGroups("firsts", "both", 1)]
-    values, of_first, of_second = sides.number(outputs, Columns(origins=True, firsts=True))
+    values, of_first, of_second = sides.number(outputs, Columns(firsts=True))
     return values, of_first, of_second - int(length)
 
 

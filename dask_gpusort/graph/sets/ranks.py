@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import dask.array as da
 import numpy as np
 
 from ...chunk import complete
 from ...chunk.distinct import Columns
 from ...chunk.groups import rank_groups
-from ...chunk.tie_groups import Ranking, rank_rows, ranks_of_groups
-from ...plan import Plan
+from ...chunk.tie_groups import Ranking, rank_rows
+from ...functions.distinct import Numbered, RankOf, Tally
 from ...plan.memory import device_bytes
 from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..explain import note
@@ -24,36 +23,13 @@ from ..select.groups import Labels, checked_groups, plan_groups, with_groups
 from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request
-from .distinct import in_gang, origins, plan_distinct, sorted_distinct, stable_keys
-from .number import Numbered
-
-
-@dataclass(frozen=True)
-class RankOf:
-    """Make the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys."""
-
-    ranking: Ranking
-
-    def __call__(self, numbered: Numbered) -> Any:
-        ranking, groups = self.ranking, numbered.groups
-        ranking.refuse_nan(numbered.scan.nans)
-        if ranking.method == "ordinal":
-            ranks = numbered.passed + 1
-        else:
-            of_groups = numbered.numbers, numbered.before, numbered.counts[0]
-            ranks = groups.spread(ranks_of_groups(ranking.method, *of_groups))
-        ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
-        if numbered.scan.nans and ranking.nan_policy == "propagate":
-            ranks[:] = np.nan
-        elif numbered.scan.nans:
-            ranks[numbered.nans] = np.nan
-        return ranks
+from .distinct import in_gang, plan_distinct, run_program, stable_keys
 
 
 def count_ranked(numbered: Numbered) -> Any:
     """The number of keys that are not NaN, at least 1: shape (1,)."""
-    scan = numbered.scan
-    return np.full_like(numbered.groups.bounds, max(scan.keys - scan.nans, 1), shape=(1,))
+    place = numbered.place
+    return np.full_like(numbered.groups.bounds, max(place.keys - place.nans, 1), shape=(1,))
 
 
 @dataclass(frozen=True)
@@ -79,7 +55,7 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     request, keys = stable_keys(array, ranking.descending)
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, "ranks"))
     plan = make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
-    note(plan, lambda step: describe_rank(plan, step(DistinctPlan), step(Plan)))
+    note(plan, lambda step: describe_rank(plan, step(DistinctPlan)))
     if plan.strategy == "blocks":
         return _rank_blocks(array, ranking, axis)
     if plan.strategy == "global":
@@ -141,16 +117,9 @@ def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:
 
 def _rank_lane(request: Request, ranking: Ranking, array: Any) -> tuple[Any]:
     """The ranks of a one-dimensional array of several chunks."""
-    columns = Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
+    columns = Columns(counts=True, inverse=True, repeats=ranking.method == "ordinal")
     plan, dtype = plan_distinct(request, array, columns), ranking.dtype_of(array.dtype)
+    tally, answer = Tally(counted=True), RankOf(ranking)
     if plan.strategy == "gang":
-        divisor = count_ranked if ranking.pct else None
-        result = RankOf(ranking), dtype, "keys"
-        return in_gang(array, request, plan, [result], counted=True, divisor=divisor)
-    found = sorted_distinct(request, array, columns, equal_nan=True)
-    dtypes = dtype, np.dtype(np.int64), found.columns["chunks"].dtype
-    ranks, ranked, chunks = found.number((RankOf(ranking), count_ranked, origins), dtypes, counted=True)
-    spread = found.spread_back(ranks, chunks)
-    if not ranking.pct:
-        return (spread,)
-    return (da.map_blocks(np.true_divide, spread, ranked, dtype=dtype, meta=spread._meta, chunks=spread.chunks),)
+        return in_gang(array, request, plan, [(answer, dtype, "keys")], tally, count_ranked if ranking.pct else None)
+    return run_program(array, request, plan, tally, {}, answer, dtype, ranking.pct)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from tlz import concat
 
 from ...chunk import ops_for
-from ...chunk.memory import return_free_memory
+from ...chunk.memory import RunList
 from ...chunk.run import Run
 from ...plan import Plan
 from ...table import Bounds, IntArray, RankSummary, exclusive_scan
@@ -22,9 +22,6 @@ from .._dask import List, Task, TaskRef
 from ..tasks import Tasks
 from .count import Chosen, count_all
 from .scan import PlannedBounds, bound_cuts
-
-#: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
-RETURNED_BYTES = 64 << 20
 
 #: The run's start in the input, and its keys for a group.
 Piece: TypeAlias = tuple[int, Run]
@@ -44,18 +41,6 @@ def with_global_positions(pieces: Sequence[Piece]) -> list[Run]:
     positions = ops_for(runs[0].keys).add_starts([run.values[-1] for run in runs], starts)
     parts = (positions[slice(*end)] for end in pairwise(ends))
     return [Run(run.keys, (*run.values[:-1], part)) for run, part in zip(runs, parts, strict=True)]
-
-
-class RunList:
-    """Hold runs of some bytes, whose memory returns to the system with the list."""
-
-    def __init__(self, runs: list[Any], nbytes: int):
-        self.runs, self._nbytes = runs, nbytes
-
-    def __del__(self) -> None:
-        self.runs.clear()
-        if self._nbytes >= RETURNED_BYTES:
-            return_free_memory()
 
 
 class BoundRuns(RunList):

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask.typing import Key
 
+from ...chunk.memory import RunList
 from ...chunk.numpy_split import Divided, divide, divide_in_place, order_nans, sample_keys, sort_pieces
 from ...order import Order
 from ...plan import Plan
@@ -35,7 +36,6 @@ from .._dask import List
 from ..tasks import Tasks
 from .local import LocalSort, RunSource, checked_blocks, chunk_arrays
 from .scan import checked_sizes
-from .scatter import RunList
 
 #: Keys of the sample, for the square of the number of groups: the sizes of groups then deviate by some 4 %.
 SAMPLED_KEYS = 128

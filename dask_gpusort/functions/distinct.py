@@ -1,0 +1,401 @@
+"""Distinct keys as a program: unique values, sets of two arrays, inverses, ranks.
+
+Each part finds its own distinct keys, so few distinct keys make small messages, whatever the number of keys is. Keys
+that sampled ones divide into equal parts, the *splitters*, cut these into groups. Equal keys are so in one group: what
+a group knows of its tie groups is final, but how many groups and keys are before them, which the notes tell::
+
+    part        Distinct    its distinct keys, sorted; the place of each key among them stays
+                    |                                                    notes: samples; decision: splitters
+                Cut                                                      notes: exact cuts
+                    |  out
+    group       Merge       tie groups, and the results for each
+                    or
+                Number      tie groups, which stay                       notes: their numbers, keys and NaN
+                Answer      the results; for inverses and ranks, an answer for each distinct key that arrived
+                    |  back
+    part        Spread      the answer of its distinct key for each key
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..chunk import numpy_ops, ops_for
+from ..chunk.distinct import Columns, find_distinct
+from ..chunk.run import Run
+from ..chunk.tie_groups import Ranking, TieGroups, are_nan, ranks_of_groups
+from ..order import Order
+from ..table import IntArray, RankSummary, exclusive_scan
+from .program import Ends, Given, Made, Superstep, ends_of_cuts
+
+#: Which tie groups of two sides are kept: all, those of both sides, of the first side alone, or of one side alone.
+Keep = Literal["all", "both", "first", "one"]
+
+
+class Place(NamedTuple):
+    """Say where a group's tie groups are in the whole."""
+
+    number: int = 0  # of the first tie group
+    before: int = 0  # keys of the input in earlier groups
+    groups: int = 0  # tie groups of all
+    keys: int = 0  # of the input
+    nans: int = 0  # of all keys, where all NaN are one tie group
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Hold the tie groups of the distinct keys of all parts in one group of keys."""
+
+    groups: TieGroups
+    amounts: Any  # shape (n,): keys of the input that each distinct key of a part stands for
+    counts: list[Any]  # shape (groups,) each: keys of the input on each side
+    firsts: list[Any]  # shape (groups,) each: the first position on each side, -1 if there is none
+    place: Place = NOWHERE
+
+    @property
+    def numbers(self) -> Any:
+        """Number of each tie group in the whole."""
+        first = self.place.number
+        return np.arange(first, first + self.groups.count, like=self.groups.bounds)
+
+    @property
+    def before(self) -> Any:
+        """Keys of the input in earlier tie groups, for each tie group."""
+        ends: Any = np.cumsum(self.counts[0])
+        return ends - self.counts[0] + self.place.before
+
+    @property
+    def nans(self) -> Any:
+        """Whether each key is NaN."""
+        return are_nan(self.groups.keys)
+
+    @property
+    def passed(self) -> Any:
+        """Keys of the input that precede those that each key stands for."""
+        return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.place.before
+
+    @property
+    def header(self) -> IntArray:
+        """What others must know: how many tie groups there are, their keys, and how many of these are NaN."""
+        return np.array([self.groups.count, int(self.amounts.sum()), int(self.amounts[self.nans].sum())])
+
+    def placed(self, headers: IntArray, number: int) -> Numbered:
+        """Put these tie groups behind those of earlier groups of keys."""
+        first, before, _ = headers[:number].sum(axis=0).tolist()
+        return replace(self, place=Place(first, before, *headers.sum(axis=0).tolist()))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Say what is counted of tie groups, and on which sides."""
+
+    equal_nan: bool = True  # whether all NaN are one tie group
+    counted: bool = False  # whether counts are wanted; without a column of them each key counts once
+    second: int | None = None  # the first chunk, or the first part, of the second side; None if there is one side
+
+    def number(self, column: dict[str, Any]) -> Numbered:
+        """Find the tie groups of sorted keys; `column` has "values", and "counts", "firsts" and "second" if known."""
+        groups = ops_for(column["values"]).tie_groups(column["values"], self.equal_nan)
+        sides = (
+            [np.ones_like(groups.keys, dtype=bool)] if self.second is None else [~column["second"], column["second"]]
+        )
+        amounts = column["counts"] if "counts" in column else np.ones_like(groups.keys, dtype=np.int64)
+        alone = self.second is None
+        counts = [groups.sums(amounts if alone else amounts * side) for side in sides] if self.counted else []
+        firsts = [groups.first_where(side, column["firsts"]) for side in sides] if "firsts" in column else []
+        return Numbered(groups, amounts, counts, firsts)
+
+
+# ------------------------------------------------------------------------------------------------------------- results
+
+
+@dataclass(frozen=True)
+class OfGroups:
+    """Make an array of one element for each tie group that is kept."""
+
+    what: Literal["values", "counts", "firsts"]
+    keep: Keep = "all"
+    side: int = 0  # of counts and firsts
+
+    def __call__(self, numbered: Numbered) -> Any:
+        found = numbered.groups.values if self.what == "values" else getattr(numbered, self.what)[self.side]
+        if self.keep == "all":
+            return found
+        first, second = (count > 0 for count in numbered.counts)
+        nans = are_nan(numbered.groups.values)
+        # A tie group of NaN counts as one for each side, which the other side lacks.
+        kept = {
+            "both": first & second & ~nans,
+            "first": first & (~second | nans),
+            "one": (first ^ second) | nans,
+        }[self.keep]
+        # NaN of both sides differ, so that each side has one.
+        twice = self.keep == "one" and len(kept) and bool((first & second & nans)[-1])
+        return np.concatenate([found.compress(kept), *([found[-1:]] if twice else [])])
+
+
+def numbers(numbered: Numbered) -> Any:
+    """The number of each key's tie group."""
+    return numbered.numbers[numbered.groups.numbers]
+
+
+def count_groups(numbered: Numbered) -> Any:
+    """The number of tie groups of all groups of keys, of no dimension."""
+    return np.asarray(numbered.place.groups, dtype=np.int64, like=numbered.amounts)[()]
+
+
+@dataclass(frozen=True)
+class RankOf:
+    """Make the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys."""
+
+    ranking: Ranking
+
+    def __call__(self, numbered: Numbered) -> Any:
+        ranking, groups, nans = self.ranking, numbered.groups, numbered.place.nans
+        ranking.refuse_nan(nans)
+        if ranking.method == "ordinal":
+            ranks = numbered.passed + 1
+        else:
+            of_groups = numbered.numbers, numbered.before, numbered.counts[0]
+            ranks = groups.spread(ranks_of_groups(ranking.method, *of_groups))
+        ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
+        if nans and ranking.nan_policy == "propagate":
+            ranks[:] = np.nan
+        elif nans:
+            ranks[numbered.nans] = np.nan
+        return ranks
+
+
+# ---------------------------------------------------------------------------------------------------------- supersteps
+
+
+class Splitters(NamedTuple):
+    """Divide keys into groups."""
+
+    keys: np.ndarray  # in transit, shape (groups - 1,); none if all keys are NaN
+    sizes: IntArray  # shape (parts,): keys of the input in each part
+
+
+@dataclass(frozen=True)
+class Distinct(Superstep):
+    """Find the distinct keys of a part."""
+
+    stage = "unique-local"
+    listing = "unique-scan"
+    keeps = True
+
+    order: Order  # stable
+    columns: Columns
+    equal_nan: bool
+    groups: int
+    samples: int  # of each part
+
+    def work(self, given: Given) -> Made:
+        blocks = given.blocks
+        ops, flat = ops_for(blocks[0]), [block.reshape(-1) for block in blocks]
+        keys = flat[0] if len(flat) == 1 else ops.concatenate(flat)
+        found = find_distinct(keys, self.order, self.columns, self.equal_nan)
+        run = Run(ops.encode(found.values, self.order), tuple(getattr(found, name) for name in sent(self.columns)))
+        if np.may_share_memory(run.keys, keys):  # those who receive rows of it may write to them
+            run = run.copy()
+        summary = ops.summarize_run(run, self.order, samples=self.samples)
+        of_keys = tuple(one for one in (found.inverse, found.repeats) if one is not None)
+        stays = Run(of_keys[0], of_keys[1:]) if of_keys else None
+        return Made((summary, len(keys)), run, [block.shape for block in blocks], stays)
+
+    def decide(self, notes: Sequence[tuple[RankSummary, int]]) -> Splitters:
+        summaries, sizes = zip(*notes, strict=True)
+        return Splitters(find_splitters(summaries, self.groups, self.order), np.array(sizes, np.int64))
+
+
+def sent(columns: Columns) -> list[str]:
+    """Names of the columns that travel with distinct keys."""
+    return [name for name in ("counts", "firsts") if getattr(columns, name)]
+
+
+def find_splitters(summaries: Sequence[RankSummary], groups: int, order: Order) -> np.ndarray:
+    """Keys in transit, shape (groups - 1,), that divide sampled keys into equal parts; none if all of them are NaN.
+
+    No splitter is NaN, so that all NaN, which differ in their order but may be one tie group, are in one group.
+    """
+    keys = numpy_ops.concatenate([summary.keys for summary in summaries])
+    weights = np.concatenate([np.full(len(one.keys), one.size / max(len(one.keys), 1)) for one in summaries])
+    kept = ~are_nan(numpy_ops.decode(keys.copy(), order))
+    keys, weights = keys[kept], weights[kept]
+    if not len(keys):
+        return keys
+    sorts = numpy_ops.key_order(order).argsort(keys)
+    before = np.cumsum(weights[sorts])
+    wanted = before[-1] * np.arange(1, groups) / groups
+    splitters: np.ndarray = keys[sorts][np.searchsorted(before, wanted)]
+    return splitters
+
+
+def cuts_at(run: Run, splitters: np.ndarray, groups: int, order: Order) -> IntArray:
+    """Where the keys of each group begin in a run, and its end: shape (groups + 1,)."""
+    cuts = np.full(groups + 1, len(run), np.int64)
+    cuts[0] = 0
+    if len(splitters):
+        cuts[1:-1] = ops_for(run.keys).sorted_keys(run, order).search(splitters, "left") if len(run) else 0
+    return cuts
+
+
+class Cuts(NamedTuple):
+    """Say how the parts are cut."""
+
+    ends: Ends
+    starts: IntArray  # shape (parts + 1,): the position of each part's first key in the input
+
+
+@dataclass(frozen=True)
+class Cut(Superstep):
+    """Cut the distinct keys of a part at the splitters."""
+
+    stage = "unique-cut"
+    listing = "unique-list"
+    moves = "out"
+
+    order: Order
+    groups: int
+
+    def work(self, given: Given) -> Made:
+        assert given.run is not None
+        splitters: Splitters = given.told
+        cuts = cuts_at(given.run(), splitters.keys, self.groups, self.order)
+        return Made((cuts, int(splitters.sizes[given.number])))
+
+    def decide(self, notes: Sequence[tuple[IntArray, int]]) -> Cuts:
+        cuts, sizes = zip(*notes, strict=True)
+        return Cuts(ends_of_cuts(np.stack(cuts)), exclusive_scan(np.array(sizes, np.int64)))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Merge the distinct keys of a group, which all parts have sent."""
+
+    order: Order
+    columns: Columns
+    tally: Tally
+
+    def names(self, answers: bool) -> list[str]:
+        """Names of the columns beside the sorted keys."""
+        return [*sent(self.columns), *["second"] * (self.tally.second is not None), *["positions"] * answers]
+
+    def merge(self, given: Given, answers: bool) -> Run:
+        """Sort what has arrived, as the user's keys; with `answers`, with their positions as they arrived."""
+        pieces, start = [], 0
+        for part, run in given.pieces:
+            columns = dict(zip(sent(self.columns), run.values, strict=True))
+            if "firsts" in columns:
+                columns["firsts"] = columns["firsts"] + int(given.told.starts[part])
+            if self.tally.second is not None:
+                columns["second"] = np.full_like(run.keys, part >= self.tally.second, dtype=bool, shape=len(run))
+            if answers:
+                columns["positions"] = np.arange(start, start + len(run), dtype=np.int64, like=run.keys)
+            pieces.append(Run(run.keys, tuple(columns.values())))
+            start += len(run)
+        # A merge of several pieces copies them; it may write to one alone, which another group may have, too.
+        ops = ops_for(pieces[0].keys)
+        merged = ops.merge(pieces if len(pieces) > 1 else [pieces[0].copy()], self.order)
+        return Run(ops.decode(merged.keys, self.order), merged.values)
+
+    def number(self, merged: Run, answers: bool) -> tuple[Numbered, Any]:
+        """The tie groups of sorted keys, and the positions of the keys, if they are answered."""
+        column = dict(zip(self.names(answers), merged.values, strict=True))
+        column["values"] = merged.keys
+        return self.tally.number(column), column.get("positions")
+
+
+@dataclass(frozen=True)
+class Merge(Superstep):
+    """Make the results of a group's tie groups, which need nothing of other groups."""
+
+    stage = "unique-merge"
+    side = "group"
+
+    merged: Merged
+    makes: tuple[Callable[[Numbered], Any], ...]
+
+    def work(self, given: Given) -> Made:
+        numbered, _ = self.merged.number(self.merged.merge(given, False), False)
+        return Made(arrays=tuple(make(numbered) for make in self.makes))
+
+
+@dataclass(frozen=True)
+class Number(Superstep):
+    """Find the tie groups of a group, and say how many there are."""
+
+    stage = "unique-merge"
+    listing = "unique-totals"
+    side = "group"
+    keeps = True
+
+    merged: Merged
+
+    def work(self, given: Given) -> Made:
+        merged = self.merged.merge(given, True)
+        numbered, _ = self.merged.number(merged, True)
+        return Made(numbered.header, stays=merged)
+
+    def decide(self, notes: Sequence[IntArray]) -> IntArray:
+        return np.stack(notes)
+
+
+@dataclass(frozen=True)
+class Answer(Superstep):
+    """Make the results of a group's tie groups, and the answers for the keys that have arrived."""
+
+    stage = "unique-number"
+    listing = "unique-answers"
+    side = "group"
+    moves = "back"
+
+    merged: Merged
+    makes: tuple[Callable[[Numbered], Any], ...]
+    answer: Callable[[Numbered], Any]
+
+    def work(self, given: Given) -> Made:
+        assert given.stays is not None
+        numbered, positions = self.merged.number(given.stays(), True)
+        numbered = numbered.placed(given.told, given.number)
+        answers = ops_for(positions).scatter(self.answer(numbered), positions)
+        return Made(run=Run(answers), arrays=tuple(make(numbered) for make in self.makes))
+
+
+@dataclass(frozen=True)
+class Spread(Superstep):
+    """Give each key of a part the answer of its distinct key."""
+
+    stage = "unique-spread"
+
+    divided: bool = False  # whether answers are divided by the number of keys that are not NaN, at least 1
+
+    def work(self, given: Given) -> Made:
+        assert given.stays is not None
+        known = ops_for(given.pieces[0][1].keys).concatenate([run.keys for _, run in given.pieces])
+        kept = given.stays()
+        found = spread(known, kept.keys, *kept.values)
+        if self.divided:
+            _, keys, nans = given.told.sum(axis=0).tolist()
+            found = found / max(keys - nans, 1)
+        ends = pairwise(accumulate(map(math.prod, given.memo), initial=0))
+        # Chunks of one part are copied: a view would keep all of them.
+        parts = [found] if len(given.memo) == 1 else [found[first:last].copy() for first, last in ends]
+        return Made(arrays=([one.reshape(shape) for one, shape in zip(parts, given.memo, strict=True)],))
+
+
+def spread(known: Any, inverse: Any, added: Any = None) -> Any:
+    """Give each key what its distinct key knows, plus what is added."""
+    found = known[inverse]
+    if added is not None:
+        found += added
+    return found
