@@ -20,7 +20,7 @@ from itertools import repeat
 from typing import Any
 
 from ..functions.program import Superstep
-from ..graph._dask import List
+from ..graph._dask import List, TaskRef
 from ..graph.tasks import Tasks
 from .turns import Store, cut_shard, list_turns, take_note, take_turn
 

@@ -166,12 +166,12 @@ def list_turns(
 ) -> Listed:
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
     decides = turns[0].note is not None
-    told = step.decide([turn.note for turn in turns]) if decides else before and before.told
+    told: Any = step.decide([turn.note for turn in turns]) if decides else before and before.told
     marks = before.marks if before else [turn.mark for turn in turns]
-    out = before.out if before else None
+    out = before.out if before is not None else None
     if not step.moves:
         return Listed(told, marks, [], None, out)
-    ends = told.ends if out is None else out.back
+    ends: Ends = told.ends if out is None else out.back
     runs = [turn.run for turn in senders]
     store.look(runs, ends)
     return Listed(told, marks, runs, ends, ends)
