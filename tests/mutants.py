@@ -107,12 +107,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "start = max(int(self.ranks[group] - self.first[:, group].sum()) - 1, 0)",
         ),
         "decisions: samples of one member": (
-            "find_splitters(summaries,",
-            "find_splitters([one.summary for one in self.parts],",
+            "find_splitters(summaries, members",
+            "find_splitters([one.summary for one in self.parts], members",
         ),
         "decisions: equal keys on both sides of a splitter": (
             '(splitters, "left")',
-            '(splitters, ["left", "right"][self.rank % 2])',
+            '(splitters, ["left", "right"][len(run) % 2])',
         ),
         "decisions: NaN of the first chunk alone": ("sum(one.nans for one in lane)", "lane[0].nans"),
     },
@@ -231,13 +231,21 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "inside & compare(less, keys[first], keys[np.minimum(second, len(keys) - 1)])",
         ),
     },
-    "api/test_unique.py": {
-        "decisions: a number for two groups": ("number = groups - 1\n", "number = groups\n"),
+    "functions/test_distinct.py": {
+        "programs: the rows of a receiver": ("self.first[:, receiver], self", "self.first[:, receiver] + 1, self"),
+        "programs: answers in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
+        "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
+        "unique: first positions of a part": ("int(given.told.starts[part])", "0"),
+        "unique: a run is not a view of a chunk": ("if np.may_share_memory(run.keys, keys):", "if False:"),
+        "unique: the side of a part": ("part >= self.tally.second", "part > self.tally.second"),
+        "unique: positions as they arrived": ("np.arange(start, start + len(run)", "np.arange(len(run)"),
+        "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
+        "ranks: keys before those of a group": ("- self.counts[0] + self.place.before", "- self.counts[0]"),
+    },
+    "plan/test_distinct_plan.py": {
+        "unique: parts in order": ("parts = tuple(sorted(", "parts = tuple(list("),
     },
     "unique setxor1d intersect1d setdiff1d": {
-        "numbers: a group of several chunks": ("edge.groups - continued", "edge.groups"),
-        "numbers: totals of a group": ("totals[-1] += edge.head", "pass"),
-        "unique: a group of an earlier chunk": ("slice(int(numbered.offset.continued), None)", "slice(None)"),
         "unique: the first of equal ones": (
             "seen[offsets[::-1]] = np.arange(len(offsets) - 1, -1, -1)",
             "seen[offsets] = np.arange(len(offsets))",
@@ -245,7 +253,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
     },
     "union1d intersect1d setdiff1d setxor1d": {
-        "sets: NaN of both": ("return first & second & ~nans", "return first & second"),
+        "sets: NaN of both": ('"both": first & second & ~nans', '"both": first & second'),
         "sets: NaN of one": ("(first ^ second) | nans", "first ^ second"),
         "sets: NaN of the first": ("(~second | nans)", "~second"),
     },
@@ -255,7 +263,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "api/test_ranks.py": {
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
-        "decisions: keys before the last group of a chunk": ("edge.keys - sum(edge.tail.counts)", "edge.keys"),
     },
     "searchsorted isin": {
         "search: ranks in all groups": ("wanted + scan.starts[group] if", "wanted if"),
@@ -277,7 +284,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: parts of neighbours": ("(ordered and chunk > last + 1)", "False"),
         "gang of distinct keys: parts of one side": ("if last is None or sides or", "if last is None or"),
         "gang of distinct keys: first positions": ('columns["firsts"] + self.starts[first]', 'columns["firsts"]'),
-        "gang of distinct keys: groups of earlier members": ("headers[:rank].sum", "headers[: rank + 1].sum"),
+        "gang of distinct keys: groups of earlier members": ("headers]), self.rank)", "headers]), self.rank + 1)"),
         "gang of distinct keys: pieces in order": ("for first in sorted(pieces) if", "for first in pieces if"),
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
@@ -384,7 +391,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "api/test_functions.py::test_kept_runs[rank]"
     ): {
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
-        "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
+        "gang of distinct keys: a share of the numbers": ("max(place.keys - place.nans, 1)", "max(place.keys, 1)"),
     },
     (
         "api/test_functions.py::test_one_dimension[searchsorted] api/test_functions.py::test_kept_runs[searchsorted] "

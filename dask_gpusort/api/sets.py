@@ -9,12 +9,7 @@ import numpy as np
 
 from ..arguments import axis_or_none, check_choice, checked_axes, checked_grouping, refuse_with_groups
 from ..array_arguments import checked_array, checked_sides
-from ..chunk.reducers import count_distinct, most_common
-from ..chunk.tie_groups import NAN_POLICIES
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
-from ..graph.select.groups import Labels, build_grouped
-from ..graph.sets.distinct import (
+from ..build.distinct import (
     Unique,
     build_common,
     build_difference,
@@ -24,7 +19,12 @@ from ..graph.sets.distinct import (
     build_unique,
     build_unique_subarrays,
 )
-from ..graph.sets.modes import build_mode, build_nunique_along
+from ..build.modes import build_mode, build_nunique_along
+from ..chunk.reducers import count_distinct, most_common
+from ..chunk.tie_groups import NAN_POLICIES
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
+from ..graph.select.groups import Labels, build_grouped
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.

@@ -16,9 +16,6 @@ from support.sorting import check_sizes
 
 import dask_gpusort
 from dask_gpusort.chunk import distinct, numpy_ops
-from dask_gpusort.graph.sets.distinct import numbers, sorted_distinct, stable_keys
-from dask_gpusort.graph.sets.local import spread
-from dask_gpusort.graph.sets.number import Numbering, edge_of, number_chunk, scan_edges
 
 compute = functools.partial(dask.compute, scheduler="synchronous")
 #: The optional results: indices, inverse and counts.
@@ -88,39 +85,6 @@ def test_sizes_are_unknown_until_they_are_computed():
     values.compute_chunk_sizes()
     assert values.shape == (7,)
     check_sizes(values)
-
-
-def test_nothing_but_distinct_keys_moves():
-    """The exchange receives as many keys as the chunks have distinct ones."""
-    x = da.from_array(np.arange(1000) % 3, chunks=100)
-    request, _ = stable_keys(x)
-    values = sorted_distinct(request, x, distinct.Columns(), True).columns["values"]
-    assert values.compute().tolist() == [0] * 10 + [1] * 10 + [2] * 10
-
-
-def test_a_group_in_several_sorted_chunks_has_one_number():
-    chunks = [np.array(keys) for keys in ([1, 1, 2], [2, 2], [2, 3, 4], [], [4])]
-    outputs = numbers, lambda numbered: numbered.before, lambda numbered: numbered.counts[0]
-    numbering = Numbering((), ("values",), len(chunks), True, outputs, counted=True)
-    scan = scan_edges([edge_of([chunk], numbering) for chunk in chunks], True)
-    found = [[one.tolist() for one in number_chunk([chunk], scan, at, numbering)] for at, chunk in enumerate(chunks)]
-    assert [one for one, *_ in found] == [[0, 0, 1], [1, 1], [1, 2, 3], [], [3]]
-    assert [of_groups for _, *of_groups in found] == [
-        [[0, 2], [2, 4]],
-        [[2], [4]],
-        [[2, 6, 7], [4, 1, 2]],
-        [[], []],
-        [[7], [2]],
-    ]
-
-
-def test_what_is_spread_must_fit_the_distinct_keys():
-    inverse = np.array([1, 0, 2, 1], np.uint32)
-    assert spread(np.array([5, 6, 7]), inverse).tolist() == [6, 5, 7, 6]
-    assert spread(np.empty(0), inverse[:0]).tolist() == []
-    for known in ([5, 6, 7, 8], [5, 6], []):
-        with pytest.raises(RuntimeError, match=rf"3 distinct keys, where {len(known)} were sorted.*persist"):
-            spread(np.array(known), inverse)
 
 
 def test_the_number_of_tasks_is_linear():

@@ -16,11 +16,10 @@ from support import strategies as ours
 
 import dask_gpusort
 from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.graph.sets.distinct import OfGroups
-from dask_gpusort.graph.sets.number import Numbering
+from dask_gpusort.functions.distinct import OfGroups, Tally
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers
-from dask_gpusort.plan.sets import gang_of_distinct
+from dask_gpusort.plan.sets import gang_of_distinct, parts_of
 
 distributed = pytest.importorskip("distributed")
 
@@ -196,10 +195,10 @@ def fails_once(original):
 
 def work_of(keys, of="groups", members=2):
     """The work of a member with one chunk, beside another one or alone."""
-    order, numbering = Order(keys.dtype, stable=True), Numbering((), (), members, True, ())
+    order = Order(keys.dtype, stable=True)
     shapes, results = ((len(keys),), (0,)), (distinct.Result(OfGroups("values"), keys.dtype, of),)
     parts = (((0,),), ((1,),))[:members]
-    return distinct.DistinctJob(order, Columns(), numbering, shapes[:members], parts, results)([keys], 0)
+    return distinct.DistinctJob(order, Columns(), Tally(), shapes[:members], parts, results)([keys], 0)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "U4", ours.LONG_STRINGS[0]])
@@ -228,7 +227,7 @@ def test_an_attempt_leaves_the_keys_for_another_one():
 
 @given(st.lists(st.integers(0, 200), max_size=60, unique=True), st.none() | st.integers(0, 200), st.booleans())
 def test_parts_are_neighbours_of_one_side_where_order_matters(chunks, second, ordered):
-    parts = distinct.parts_of(sorted(chunks), second, ordered)
+    parts = parts_of(sorted(chunks), second, ordered)
     assert [chunk for part in parts for chunk in part] == sorted(chunks)
     for part in parts:
         assert second is None or part[-1] < second or part[0] >= second

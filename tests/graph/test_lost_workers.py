@@ -115,14 +115,14 @@ def sortby():
 
 #: By function and exchange, the stages at which a worker is lost.
 STAGES = {
-    (rank, "runs"): "unique-local sort-local sort-list unique-scan unique-number output",
+    (rank, "runs"): "unique-local unique-scan unique-cut unique-list unique-merge unique-number unique-answers output",
     (quantile_of_groups, "runs"): "sort-merge group-edge group-edges group-pick group-heads output",
     (quantile_of_groups, "tasks"): "group-pick output",
-    (rank, "tasks"): "unique-local sort-scatter unique-scan unique-number output",
-    (unique, "runs"): "unique-local sort-list sort-merge unique-edges unique-number output",
-    (unique, "tasks"): "unique-local sort-merge unique-number output",
-    (nunique, "runs"): "unique-edges",
-    (setdiff, "runs"): "sort-merge output",
+    (rank, "tasks"): "unique-local unique-cut-shard unique-totals unique-number-shard output",
+    (unique, "runs"): "unique-cut unique-merge output",
+    (unique, "tasks"): "unique-local unique-merge output",
+    (nunique, "runs"): "unique-list",
+    (setdiff, "runs"): "unique-merge output",
     (searchsorted, "tasks"): "search-join search-sort search-piece search-rank search-scatter output",
     (searchsorted, "runs"): "search-join search-scan search-sort search-cut search-asked search-rank search-found "
     "search-scatter output",
@@ -180,6 +180,9 @@ SINGLE = {
     "take-replied",
     "put-asked",
     "unique-scan",
+    "unique-list",
+    "unique-totals",
+    "unique-answers",
     "search-scan",
     "search-sort",
     "search-cut",

@@ -6,14 +6,17 @@ import math
 from itertools import product
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 from support.marks import for_each
 from support.peaks import peak_of
 
 from dask_gpusort.chunk.distinct import Columns, find_distinct
 from dask_gpusort.order import Order
-from dask_gpusort.plan.sets import describe_distinct, make_distinct_plan
+from dask_gpusort.plan import InputChunks, Workers
+from dask_gpusort.plan.sets import describe_distinct, divide_distinct, make_distinct_plan
 
-ALL = Columns(origins=True, counts=True, firsts=True, inverse=True)
+ALL = Columns(counts=True, firsts=True, inverse=True)
 
 
 def test_strategy():
@@ -22,19 +25,40 @@ def test_strategy():
     assert make_distinct_plan([10, 20], 8, ALL, joins=False).strategy == "sort"
 
 
-def test_origins_are_kept_where_chunks_are_sorted_together():
-    assert make_distinct_plan([10, 20], 8, ALL, joins=False).columns.origins
-    for sizes, joins in (([10], False), ([10, 20], True)):
-        plan = make_distinct_plan(sizes, 8, ALL, joins)
-        assert not plan.columns.origins
-        assert plan.columns.inverse
-        assert plan.back_bytes == 0
+def divide(sizes, columns=ALL, dtype="i8", exchange="gather", threads=2, groups=None, second=None):
+    order, given, workers = Order(np.dtype(dtype), stable=True), InputChunks(sizes), Workers(threads)
+    return divide_distinct(order, given, columns, exchange, workers, groups, second)
+
+
+@given(
+    st.lists(st.integers(0, 1 << 20) | st.just(math.nan), min_size=1, max_size=30),
+    st.sampled_from([Columns(), Columns(counts=True), ALL]),
+    st.sampled_from(["i8", "f4", "S8"]),
+    st.sampled_from(["gather", "runs", "tasks"]),
+    st.integers(1, 9),
+    st.none() | st.integers(1, 40),
+    st.none() | st.integers(0, 30),
+)
+def test_parts_have_each_chunk_once_and_one_side(sizes, columns, dtype, exchange, threads, groups, second):
+    division = divide(sizes, columns, dtype, exchange, threads, groups, second)
+    assert sorted(chunk for part in division.parts for chunk in part) == list(range(len(sizes)))
+    assert [part[0] for part in division.parts] == sorted(part[0] for part in division.parts)
+    for part in division.parts:
+        assert second is None or part[-1] < second or part[0] >= second
+        assert not columns.firsts or list(part) == list(range(part[0], part[-1] + 1))
+    assert division.groups == groups or (groups is None and division.groups >= 1)
+    assert division.samples >= 1
+
+
+def test_one_task_can_list_all_rows():
+    assert divide([1 << 20] * 10_000, exchange="tasks", groups=10_000).groups * 10_000 > 1 << 24
+    assert divide([1 << 26] * 10_000, exchange="runs", groups=10_000).groups == (1 << 24) // 10_000
 
 
 def test_bytes_of_distinct_keys():
     plan = make_distinct_plan([10] * 300, 4, ALL, joins=False)
-    assert plan.row_bytes == 4 + 2 + 8 + 8
-    assert plan.back_bytes == 2 + 8
+    assert plan.row_bytes == 4 + 8 + 8
+    assert plan.back_bytes == 8
     alone = make_distinct_plan([10] * 300, 4, Columns(), joins=False)
     assert (alone.row_bytes, alone.back_bytes) == (4, 0)
     assert alone.projected_bytes < plan.projected_bytes
@@ -59,8 +83,8 @@ def test_text():
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert list(lines) == ["keys", "strategy", "moves"]
     assert lines["keys"] == "4,000 in 4 chunks"
-    assert "25 bytes each" in lines["moves"]
-    assert "9 bytes for each go back" in lines["moves"]
+    assert "24 bytes each" in lines["moves"]
+    assert "8 bytes for each go back" in lines["moves"]
     assert "moves     nothing" in describe_distinct(make_distinct_plan([1000], 8, ALL, joins=False)).text
     joined = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=True))
     assert "one memory" in joined.text

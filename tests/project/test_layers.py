@@ -36,9 +36,12 @@ FOLDERS = [
     "index_arguments",
     "arguments",
     "array_arguments",
+    "build",
+    "drivers",
     "graph",
     "cost",
     "plan",
+    "functions",
     "chunk",
     "kernels",
     "order",
@@ -107,6 +110,13 @@ def test_imports_follow_the_order_of_folders(path):
     assert ours(path) <= inner | {folder}
 
 
+@for_each(path for path in FILES if folder_of(path) == "drivers")
+def test_drivers_know_no_function(path):
+    assert {name for name in imports_of(path) if name.startswith("dask_gpusort.functions")} <= {
+        f"dask_gpusort.functions.program.{name}" for name in ("Ends", "Given", "Superstep")
+    } | {"dask_gpusort.functions.program"}
+
+
 def kernel_folder(path):
     """Folder of a file below `kernels`, or an empty string for the files directly in `kernels`."""
     return path.parts[1] if len(path.parts) > 2 else ""
@@ -158,7 +168,7 @@ def test_the_package_data_contain_every_cuda_file():
     assert {ROOT / path for path in KERNEL_FILES if path.suffix != ".py"} <= carried
 
 
-@for_each(path for path in FILES if folder_of(path) in {"chunk", "kernels", "order", *LEAVES})
+@for_each(path for path in FILES if folder_of(path) in {"functions", "chunk", "kernels", "order", *LEAVES})
 def test_inner_folders_do_not_import_dask(path):
     known = {"dask"} if folder_of(path) == "config" else set()
     assert theirs(path) & {"dask", "distributed"} <= known

@@ -38,7 +38,15 @@ def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
 
 
 #: Tasks that need all of a stage.
-STAGE_ENDS = ("sort-list", "unique-scan", "search-scan", "search-asked", "search-found")
+STAGE_ENDS = (
+    "sort-list",
+    "unique-list",
+    "unique-totals",
+    "unique-answers",
+    "search-scan",
+    "search-asked",
+    "search-found",
+)
 
 
 class Held(distributed.SchedulerPlugin):

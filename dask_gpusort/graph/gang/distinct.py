@@ -1,4 +1,4 @@
-r"""Distinct keys in a gang: results for each of them, or for each key of the input (see `graph.sets` for other tasks).
+r"""Distinct keys in a gang: results for each of them, or for each key of the input (see `functions.distinct`).
 
 ::
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from ...chunk import complete
-from ...chunk.distinct import Columns
-from ...chunk.groups import rank_groups
-from ...chunk.tie_groups import Ranking, rank_rows
-from ...functions.distinct import Numbered, RankOf, Tally
-from ...plan.memory import device_bytes
-from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
-from ..explain import note
-from ..in_one_task import of_whole
-from ..input_checks import checked_lanes
-from ..inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
-from ..select.groups import Labels, checked_groups, plan_groups, with_groups
-from ..select.statistics import lanes_of, whole_lanes
-from ..sort.global_sort import device_order, joins_rows
-from ..sort.request import Request
+from ..chunk import complete
+from ..chunk.distinct import Columns
+from ..chunk.groups import rank_groups
+from ..chunk.tie_groups import Ranking, rank_rows
+from ..functions.distinct import Numbered, RankOf, Tally
+from ..plan.memory import device_bytes
+from ..plan.sets import DistinctPlan, describe_rank, make_rank_plan
+from ..graph.explain import note
+from ..graph.in_one_task import of_whole
+from ..graph.input_checks import checked_lanes
+from ..graph.inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
+from ..graph.select.groups import Labels, checked_groups, plan_groups, with_groups
+from ..graph.select.statistics import lanes_of, whole_lanes
+from ..graph.sort.global_sort import device_order, joins_rows
+from ..graph.sort.request import Request
 from .distinct import in_gang, plan_distinct, run_program, stable_keys
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ...chunk import complete, library_of
-from ...chunk.distinct import Columns, find_distinct
-from ...config import setting
-from ...drivers.recipe import DRIVERS, ProgramRecipe, Result
-from ...functions.distinct import (
+from ..chunk import complete, library_of
+from ..chunk.distinct import Columns, find_distinct
+from ..config import setting
+from ..drivers.recipe import DRIVERS, ProgramRecipe, Result
+from ..functions.distinct import (
     Answer,
     Cut,
     Distinct,
@@ -32,20 +32,20 @@ from ...functions.distinct import (
     count_groups,
     numbers,
 )
-from ...functions.program import Superstep
-from ...order import Order
-from ...plan import InputChunks, Runs
-from ...plan.memory import distinct_bytes
-from ...plan.sets import DistinctPlan, describe_distinct, divide_distinct, gang_of_distinct, make_distinct_plan
-from ..collection import Output, new_arrays
-from ..exchanges import gang_of, program_exchange
-from ..explain import note
-from ..in_one_task import of_whole
-from ..input_checks import checked_chunk
-from ..inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
-from ..search.searches import build_membership, equality_dtype
-from ..sort.global_sort import device_order, joins_rows
-from ..sort.request import Keys, Options, Request
+from ..functions.program import Superstep
+from ..order import Order
+from ..plan import InputChunks, Runs
+from ..plan.memory import distinct_bytes
+from ..plan.sets import DistinctPlan, describe_distinct, divide_distinct, gang_of_distinct, make_distinct_plan
+from ..graph.collection import Output, new_arrays
+from ..graph.exchanges import gang_of, program_exchange
+from ..graph.explain import note
+from ..graph.in_one_task import of_whole
+from ..graph.input_checks import checked_chunk
+from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
+from ..graph.search.searches import build_membership, equality_dtype
+from ..graph.sort.global_sort import device_order, joins_rows
+from ..graph.sort.request import Keys, Options, Request
 
 
 def stable_keys(array: Any, descending: bool = False) -> tuple[Request, Keys]:

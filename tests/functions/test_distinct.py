@@ -1,0 +1,124 @@
+"""Distinct keys as a program: what its supersteps make, of parts that are drawn, without a driver of Dask."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle, programs
+
+from dask_gpusort.chunk.distinct import Columns
+from dask_gpusort.chunk.tie_groups import Ranking, rank_rows
+from dask_gpusort.functions import distinct
+from dask_gpusort.functions.program import Ends, ends_of_cuts
+from dask_gpusort.order import Order
+
+#: Keys of few values, so that most tie groups are in several parts, and of NaN of several bits.
+KEYS = st.lists(st.lists(st.lists(st.integers(-3, 9), max_size=9), min_size=1, max_size=3), min_size=1, max_size=5)
+VALUES = distinct.OfGroups("values")
+
+
+def program(dtype, columns, groups, tally, makes, answer=None, samples=4, divided=False):
+    """The supersteps that find distinct keys."""
+    order = Order(np.dtype(dtype), stable=True)
+    first = distinct.Distinct(order, columns, tally.equal_nan, groups, samples), distinct.Cut(order, groups)
+    merged = distinct.Merged(order, columns, tally)
+    if answer is None:
+        return (*first, distinct.Merge(merged, makes))
+    return (*first, distinct.Number(merged), distinct.Answer(merged, makes, answer), distinct.Spread(divided))
+
+
+def arrays_of(drawn, dtype):
+    """Chunks of each part; of floats 9 is NaN, and -3 a NaN of other bits."""
+    parts = [[np.array(chunk, dtype) for chunk in part] for part in drawn]
+    if np.dtype(dtype).kind == "f":
+        for chunk in (chunk for part in parts for chunk in part):
+            chunk[chunk == 9] = np.nan
+            chunk[chunk == -3] = np.copysign(np.nan, -1)
+    return parts, np.concatenate([chunk for part in parts for chunk in part])
+
+
+@given(KEYS, st.sampled_from(["i2", "f4", "f8", "U2"]), st.integers(1, 6), st.integers(1, 9))
+def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
+    parts, whole = arrays_of(drawn, dtype)
+    columns, tally = Columns(counts=True, firsts=True, inverse=True), distinct.Tally(counted=True)
+    makes = tuple(map(distinct.OfGroups, ("values", "firsts", "counts")))
+    steps = program(dtype, columns, groups, tally, makes, distinct.numbers, samples)
+    *_, answered, spread = programs.run(steps, parts, groups)
+    found = [np.concatenate(column) for column in zip(*(one.arrays for one in answered), strict=True)]
+    inverse = [chunk for one in spread for chunk in one.arrays[0]]
+    values, firsts, at, counts = np.unique(whole, True, True, True)
+    for mine, theirs in zip(found, (values, firsts, counts), strict=True):
+        oracle.assert_same_values(mine, theirs)
+    assert [one.shape for one in inverse] == [chunk.shape for part in parts for chunk in part]
+    assert np.concatenate(inverse).tolist() == at.reshape(-1).tolist()
+    # Without answers the groups give the same at once.
+    merged = programs.run(program(dtype, columns, groups, tally, makes, samples=samples), parts, groups)[-1]
+    for mine, theirs in zip(zip(*(one.arrays for one in merged), strict=True), found, strict=True):
+        oracle.assert_same_bits(np.concatenate(mine), theirs)
+
+
+@given(KEYS, st.integers(1, 6), st.booleans(), st.sampled_from(["average", "min", "max", "dense", "ordinal"]))
+def test_ranks_of_parts_in_groups(drawn, groups, pct, method):
+    parts, whole = arrays_of(drawn, "f8")
+    ranking = Ranking(method, "omit", pct)
+    columns = Columns(counts=True, inverse=True, repeats=method == "ordinal")
+    tally, rank = distinct.Tally(counted=True), distinct.RankOf(ranking)
+    steps = program("f8", columns, groups, tally, (), rank, divided=pct)
+    found = np.concatenate([chunk for one in programs.run(steps, parts, groups)[-1] for chunk in one.arrays[0]])
+    oracle.assert_same_values(found, rank_rows(whole, ranking, 0))
+
+
+@given(KEYS, st.integers(0, 5), st.integers(1, 6))
+def test_tie_groups_of_two_sides(drawn, second, groups):
+    parts, _ = arrays_of(drawn, "f8")
+    second = min(second, len(parts))
+    first, other = (
+        np.concatenate([chunk for part in side for chunk in part] or [np.empty(0)])
+        for side in (parts[:second], parts[second:])
+    )
+    tally = distinct.Tally(counted=True, second=second)
+    for keep, function in (("both", np.intersect1d), ("first", np.setdiff1d), ("one", np.setxor1d)):
+        steps = program("f8", Columns(), groups, tally, (distinct.OfGroups("values", keep),))
+        found = np.concatenate([one.arrays[0] for one in programs.run(steps, parts, groups)[-1]])
+        oracle.assert_same_values(found, function(first, other))
+
+
+def test_nothing_but_distinct_keys_moves():
+    parts = [[np.arange(first, first + 100) % 3] for first in range(0, 1000, 100)]
+    steps = program("i8", Columns(), 4, distinct.Tally(), (VALUES,))
+    found, cut, merged = programs.run(steps, parts, 4)
+    assert [len(one.run) for one in found] == [3] * 10
+    assert all(one.run is None and one.stays is None for one in cut)
+    assert np.concatenate([one.arrays[0] for one in merged]).tolist() == [0, 1, 2]
+
+
+def test_a_run_has_its_own_memory():
+    chunk = np.arange(10, dtype="u8")
+    (found,), *_ = programs.run(program("u8", Columns(), 2, distinct.Tally(), (VALUES,)), [[chunk]], 2)
+    assert not np.shares_memory(found.run.keys, chunk)
+
+
+@pytest.mark.parametrize("equal_nan", [True, False])
+def test_no_splitter_is_nan(equal_nan):
+    parts = [[np.array([np.nan, np.copysign(np.nan, -1)] * 8 + [1.0])] for _ in range(3)]
+    steps = program("f8", Columns(), 5, distinct.Tally(equal_nan), (VALUES,), samples=64)
+    found = [one.arrays[0] for one in programs.run(steps, parts, 5)[-1]]
+    whole = np.concatenate([chunk for part in parts for chunk in part])
+    oracle.assert_same_values(np.concatenate(found), np.unique(whole, equal_nan=equal_nan))
+    assert sum(bool(np.isnan(one).any()) for one in found) == 1
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_answers_come_back_to_who_asked(lengths):
+    """The rows of each sender, in the run of answers of each receiver, are those of its own run."""
+    cuts = np.cumsum([[0, *own] for own in lengths], axis=1)
+    out = ends_of_cuts(cuts)
+    back = out.back
+    assert isinstance(back, Ends)
+    for receiver in range(3):
+        rows = [(sender, row) for sender, first, last in out.of(receiver) for row in range(first, last)]
+        for sender in range(len(lengths)):
+            own = rows[back.first[receiver, sender] : back.last[receiver, sender]]
+            assert own == [(sender, row) for row in range(*cuts[sender, receiver : receiver + 2])]
