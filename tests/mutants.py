@@ -233,14 +233,14 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "functions/test_distinct.py": {
         "programs: the rows of a receiver": ("self.first[:, receiver], self", "self.first[:, receiver] + 1, self"),
-        "programs: answers in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
+        "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
         "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
-        "unique: first positions of a part": ("int(given.told.starts[part])", "0"),
+        "unique: first positions of a part": ("int(given.decision.starts[part])", "0"),
         "unique: a run is not a view of a chunk": ("if np.may_share_memory(run.keys, keys):", "if False:"),
         "unique: the side of a part": ("part >= self.tally.second", "part > self.tally.second"),
         "unique: positions as they arrived": ("np.arange(start, start + len(run)", "np.arange(len(run)"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
-        "ranks: keys before those of a group": ("- self.counts[0] + self.place.before", "- self.counts[0]"),
+        "ranks: keys before those of a group": ("- self.counts[0] + self.offset.before", "- self.counts[0]"),
     },
     "plan/test_distinct_plan.py": {
         "unique: parts in order": ("parts = tuple(sorted(", "parts = tuple(list("),
@@ -391,7 +391,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "api/test_functions.py::test_kept_runs[rank]"
     ): {
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
-        "gang of distinct keys: a share of the numbers": ("max(place.keys - place.nans, 1)", "max(place.keys, 1)"),
+        "gang of distinct keys: a share of the numbers": ("max(offset.keys - offset.nans, 1)", "max(offset.keys, 1)"),
     },
     (
         "api/test_functions.py::test_one_dimension[searchsorted] api/test_functions.py::test_kept_runs[searchsorted] "

@@ -18,7 +18,7 @@ from ..chunk.distinct import Columns, find_distinct
 from ..config import setting
 from ..drivers.recipe import DRIVERS, ProgramRecipe, Result
 from ..functions.distinct import (
-    Answer,
+    Reply,
     Cut,
     Distinct,
     Keep,
@@ -61,13 +61,13 @@ def run_program(
     plan: DistinctPlan,
     tally: Tally,
     results: Mapping[Any, np.dtype[Any]],
-    answer: Callable[[Numbered], Any] | None = None,
-    answers: Any = None,
+    reply: Callable[[Numbered], Any] | None = None,
+    replies: Any = None,
     divided: bool = False,
 ) -> tuple[Any, ...]:
     """Make arrays of what functions make of tie groups, in chunks of unknown sizes; `results` has the dtype of each.
 
-    Behind them, in a dtype and in the chunks of the array, what `answer` makes for each distinct key; see `Spread`.
+    Behind them, in a dtype and in the chunks of the array, what `reply` makes for each distinct key; see `Spread`.
     """
     division, order, makes = plan.division, request.order, tuple(results)
     assert division is not None
@@ -80,17 +80,17 @@ def run_program(
     )
     merged = Merged(order, plan.columns, tally)
     steps: tuple[Superstep, ...] = (*first, Merge(merged, makes))
-    if answer is not None:
-        steps = (*first, Number(merged), Answer(merged, makes, answer), Spread(divided))
-    at = len(first) + (answer is not None)  # the superstep that makes the results of groups
+    if reply is not None:
+        steps = (*first, Number(merged), Reply(merged, makes, reply), Spread(divided))
+    at = len(first) + (reply is not None)  # the superstep that makes the results of groups
     found = [Result(at, which) for which in range(len(makes))]
     outputs = [
         Output(np.empty_like(array._meta, shape=(0,), dtype=dtype), ((math.nan,) * division.groups,))
         for dtype in results.values()
     ]
-    if answer is not None:
+    if reply is not None:
         found.append(Result(at + 1, 0))
-        outputs.append(Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=answers), array.chunks))
+        outputs.append(Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=replies), array.chunks))
     divided_as = division.parts, division.groups, DRIVERS.get(division.exchange, "tasks")
     recipe = ProgramRecipe(steps, tuple(found), (array.name,), order.dtype, array.chunks, *divided_as)
     return new_arrays(recipe, [array], outputs, "unique")
@@ -230,8 +230,8 @@ def _make_unique(source: Any, wanted: Unique, request: Request, plan: DistinctPl
     if plan.strategy == "sort":
         makes = {name: make for name, make in wanted.makes.items() if name != "inverse"}
         of_groups = {make: _dtype_of(name, source) for name, make in makes.items()}
-        answer = (numbers, np.dtype(np.int64)) if wanted.inverse else ()
-        found = run_program(source, request, plan, wanted.tally, of_groups, *answer)
+        reply = (numbers, np.dtype(np.int64)) if wanted.inverse else ()
+        found = run_program(source, request, plan, wanted.tally, of_groups, *reply)
         return dict(zip([*makes, *["inverse"] * wanted.inverse], found, strict=True))
     columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
     function = DistinctOfWhole(request.order, columns, wanted.equal_nan)

@@ -28,8 +28,8 @@ from .distinct import in_gang, plan_distinct, run_program, stable_keys
 
 def count_ranked(numbered: Numbered) -> Any:
     """The number of keys that are not NaN, at least 1: shape (1,)."""
-    place = numbered.place
-    return np.full_like(numbered.groups.bounds, max(place.keys - place.nans, 1), shape=(1,))
+    offset = numbered.offset
+    return np.full_like(numbered.groups.bounds, max(offset.keys - offset.nans, 1), shape=(1,))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _rank_lane(request: Request, ranking: Ranking, array: Any) -> tuple[Any]:
     """The ranks of a one-dimensional array of several chunks."""
     columns = Columns(counts=True, inverse=True, repeats=ranking.method == "ordinal")
     plan, dtype = plan_distinct(request, array, columns), ranking.dtype_of(array.dtype)
-    tally, answer = Tally(counted=True), RankOf(ranking)
+    tally, reply = Tally(counted=True), RankOf(ranking)
     if plan.strategy == "gang":
-        return in_gang(array, request, plan, [(answer, dtype, "keys")], tally, count_ranked if ranking.pct else None)
-    return run_program(array, request, plan, tally, {}, answer, dtype, ranking.pct)
+        return in_gang(array, request, plan, [(reply, dtype, "keys")], tally, count_ranked if ranking.pct else None)
+    return run_program(array, request, plan, tally, {}, reply, dtype, ranking.pct)

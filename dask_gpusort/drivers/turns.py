@@ -79,9 +79,9 @@ serialization.add_class(Turn, _split, _join)
 class Listed(RunList):
     """Hold what all parts or groups have made in one superstep, and what was decided."""
 
-    def __init__(self, told: Any, marks: Sequence[int], runs: list[Any], ends: Ends | None, out: Ends | None):
+    def __init__(self, decision: Any, marks: Sequence[int], runs: list[Any], ends: Ends | None, out: Ends | None):
         super().__init__(runs, sum(run.nbytes for run in runs if isinstance(run, Run)))
-        self.told = told
+        self.decision = decision
         self.marks = marks  # of what the parts keep, which must be the same if it is made again
         self.ends = ends  # whose rows are where in the runs that move
         self.out = out  # how rows moved to the groups
@@ -127,7 +127,7 @@ def take_turn(
     blocks, pieces = part.checked() if part else [], _pieces(number, store, listed, shards)
     given = Given(
         number,
-        listed and listed.told,
+        listed and listed.decision,
         blocks,
         pieces,
         None if own is None or own.run is None else partial(store.open, own.run),
@@ -166,15 +166,15 @@ def list_turns(
 ) -> Listed:
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
     decides = turns[0].note is not None
-    told: Any = step.decide([turn.note for turn in turns]) if decides else before and before.told
+    decision: Any = step.decide([turn.note for turn in turns]) if decides else before and before.decision
     marks = before.marks if before else [turn.mark for turn in turns]
     out = before.out if before is not None else None
     if not step.moves:
-        return Listed(told, marks, [], None, out)
-    ends: Ends = told.ends if out is None else out.back
+        return Listed(decision, marks, [], None, out)
+    ends: Ends = decision.ends if out is None else out.back
     runs = [turn.run for turn in senders]
     store.look(runs, ends)
-    return Listed(told, marks, runs, ends, ends)
+    return Listed(decision, marks, runs, ends, ends)
 
 
 def take_note(turn: Turn) -> Turn:

@@ -11,9 +11,9 @@ a group knows of its tie groups is final, but how many groups and keys are befor
     group       Merge       tie groups, and the results for each
                     or
                 Number      tie groups, which stay                       notes: their numbers, keys and NaN
-                Answer      the results; for inverses and ranks, an answer for each distinct key that arrived
+                Reply      the results; for inverses and ranks, an reply for each distinct key that arrived
                     |  back
-    part        Spread      the answer of its distinct key for each key
+    part        Spread      the reply of its distinct key for each key
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .program import Ends, Given, Made, Superstep, ends_of_cuts
 Keep = Literal["all", "both", "first", "one"]
 
 
-class Place(NamedTuple):
+class Offset(NamedTuple):
     """Say where a group's tie groups are in the whole."""
 
     number: int = 0  # of the first tie group
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     nans: int = 0  # of all keys, where all NaN are one tie group
 
 
-NOWHERE = Place()
+NO_OFFSET = Offset()
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,19 @@ class Numbered:
     amounts: Any  # shape (n,): keys of the input that each distinct key of a part stands for
     counts: list[Any]  # shape (groups,) each: keys of the input on each side
     firsts: list[Any]  # shape (groups,) each: the first position on each side, -1 if there is none
-    place: Place = NOWHERE
+    offset: Offset = NO_OFFSET
 
     @property
     def numbers(self) -> Any:
         """Number of each tie group in the whole."""
-        first = self.place.number
+        first = self.offset.number
         return np.arange(first, first + self.groups.count, like=self.groups.bounds)
 
     @property
     def before(self) -> Any:
         """Keys of the input in earlier tie groups, for each tie group."""
         ends: Any = np.cumsum(self.counts[0])
-        return ends - self.counts[0] + self.place.before
+        return ends - self.counts[0] + self.offset.before
 
     @property
     def nans(self) -> Any:
@@ -81,7 +81,7 @@ class Numbered:
     @property
     def passed(self) -> Any:
         """Keys of the input that precede those that each key stands for."""
-        return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.place.before
+        return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.offset.before
 
     @property
     def header(self) -> IntArray:
@@ -91,7 +91,7 @@ class Numbered:
     def placed(self, headers: IntArray, number: int) -> Numbered:
         """Put these tie groups behind those of earlier groups of keys."""
         first, before, _ = headers[:number].sum(axis=0).tolist()
-        return replace(self, place=Place(first, before, *headers.sum(axis=0).tolist()))
+        return replace(self, offset=Offset(first, before, *headers.sum(axis=0).tolist()))
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def numbers(numbered: Numbered) -> Any:
 
 def count_groups(numbered: Numbered) -> Any:
     """The number of tie groups of all groups of keys, of no dimension."""
-    return np.asarray(numbered.place.groups, dtype=np.int64, like=numbered.amounts)[()]
+    return np.asarray(numbered.offset.groups, dtype=np.int64, like=numbered.amounts)[()]
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class RankOf:
     ranking: Ranking
 
     def __call__(self, numbered: Numbered) -> Any:
-        ranking, groups, nans = self.ranking, numbered.groups, numbered.place.nans
+        ranking, groups, nans = self.ranking, numbered.groups, numbered.offset.nans
         ranking.refuse_nan(nans)
         if ranking.method == "ordinal":
             ranks = numbered.passed + 1
@@ -269,7 +269,7 @@ class Cut(Superstep):
 
     def work(self, given: Given) -> Made:
         assert given.run is not None
-        splitters: Splitters = given.told
+        splitters: Splitters = given.decision
         cuts = cuts_at(given.run(), splitters.keys, self.groups, self.order)
         return Made((cuts, int(splitters.sizes[given.number])))
 
@@ -286,20 +286,20 @@ class Merged:
     columns: Columns
     tally: Tally
 
-    def names(self, answers: bool) -> list[str]:
+    def names(self, replies: bool) -> list[str]:
         """Names of the columns beside the sorted keys."""
-        return [*sent(self.columns), *["second"] * (self.tally.second is not None), *["positions"] * answers]
+        return [*sent(self.columns), *["second"] * (self.tally.second is not None), *["positions"] * replies]
 
-    def merge(self, given: Given, answers: bool) -> Run:
-        """Sort what has arrived, as the user's keys; with `answers`, with their positions as they arrived."""
+    def merge(self, given: Given, replies: bool) -> Run:
+        """Sort what has arrived, as the user's keys; with `replies`, with their positions as they arrived."""
         pieces, start = [], 0
         for part, run in given.pieces:
             columns = dict(zip(sent(self.columns), run.values, strict=True))
             if "firsts" in columns:
-                columns["firsts"] = columns["firsts"] + int(given.told.starts[part])
+                columns["firsts"] = columns["firsts"] + int(given.decision.starts[part])
             if self.tally.second is not None:
                 columns["second"] = np.full_like(run.keys, part >= self.tally.second, dtype=bool, shape=len(run))
-            if answers:
+            if replies:
                 columns["positions"] = np.arange(start, start + len(run), dtype=np.int64, like=run.keys)
             pieces.append(Run(run.keys, tuple(columns.values())))
             start += len(run)
@@ -308,9 +308,9 @@ class Merged:
         merged = ops.merge(pieces if len(pieces) > 1 else [pieces[0].copy()], self.order)
         return Run(ops.decode(merged.keys, self.order), merged.values)
 
-    def number(self, merged: Run, answers: bool) -> tuple[Numbered, Any]:
-        """The tie groups of sorted keys, and the positions of the keys, if they are answered."""
-        column = dict(zip(self.names(answers), merged.values, strict=True))
+    def number(self, merged: Run, replies: bool) -> tuple[Numbered, Any]:
+        """The tie groups of sorted keys, and the positions of the keys, if they are replied."""
+        column = dict(zip(self.names(replies), merged.values, strict=True))
         column["values"] = merged.keys
         return self.tally.number(column), column.get("positions")
 
@@ -351,33 +351,33 @@ class Number(Superstep):
 
 
 @dataclass(frozen=True)
-class Answer(Superstep):
-    """Make the results of a group's tie groups, and the answers for the keys that have arrived."""
+class Reply(Superstep):
+    """Make the results of a group's tie groups, and the replies for the keys that have arrived."""
 
     stage = "unique-number"
-    listing = "unique-answers"
+    listing = "unique-replies"
     side = "group"
     moves = "back"
 
     merged: Merged
     makes: tuple[Callable[[Numbered], Any], ...]
-    answer: Callable[[Numbered], Any]
+    reply: Callable[[Numbered], Any]
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
         numbered, positions = self.merged.number(given.stays(), True)
-        numbered = numbered.placed(given.told, given.number)
-        answers = ops_for(positions).scatter(self.answer(numbered), positions)
-        return Made(run=Run(answers), arrays=tuple(make(numbered) for make in self.makes))
+        numbered = numbered.placed(given.decision, given.number)
+        replies = ops_for(positions).scatter(self.reply(numbered), positions)
+        return Made(run=Run(replies), arrays=tuple(make(numbered) for make in self.makes))
 
 
 @dataclass(frozen=True)
 class Spread(Superstep):
-    """Give each key of a part the answer of its distinct key."""
+    """Give each key of a part the reply of its distinct key."""
 
     stage = "unique-spread"
 
-    divided: bool = False  # whether answers are divided by the number of keys that are not NaN, at least 1
+    divided: bool = False  # whether replies are divided by the number of keys that are not NaN, at least 1
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
@@ -385,7 +385,7 @@ class Spread(Superstep):
         kept = given.stays()
         found = spread(known, kept.keys, *kept.values)
         if self.divided:
-            _, keys, nans = given.told.sum(axis=0).tolist()
+            _, keys, nans = given.decision.sum(axis=0).tolist()
             found = found / max(keys - nans, 1)
         ends = pairwise(accumulate(map(math.prod, given.memo), initial=0))
         # Chunks of one part are copied: a view would keep all of them.

@@ -6,11 +6,11 @@ all receivers which rows are theirs::
 
     part 0   part 1   part 2        work       sorted keys stay as runs
        |        |        |
-       '---- notes ------'          decide     in one place, or the same bits in each
+       '---- notes ------'          decide     in one offset, or the same bits in each
        |        |        |
     group 0  group 1  group 2       work       on the rows that moved "out"
        |        |        |
-    part 0   part 1   part 2        work       on the answers that moved "back": one for each row, in the rows' order
+    part 0   part 1   part 2        work       on the replies that moved "back": one for each row, in the rows' order
 
 A driver runs a program (see `drivers`): it knows how parts, notes and runs are kept and sent, and no function.
 
@@ -35,7 +35,7 @@ class Given(NamedTuple):
     """What a part or a group gets in one superstep."""
 
     number: int  # of the part, or of the group
-    told: Any  # the last decision
+    decision: Any  # the last decision
     blocks: Sequence[Any] = ()  # in the first superstep, the chunks of a part
     pieces: Sequence[tuple[int, Run]] = ()  # rows that arrived, by their senders in ascending order; at least one piece
     #: What this part or group has kept in an earlier superstep: as `Made` says.
@@ -60,7 +60,7 @@ class Superstep:
     stage: ClassVar[str]  # name of its tasks
     listing: ClassVar[str]  # name of the task that decides behind it
     side: ClassVar[Literal["part", "group"]] = "part"
-    #: Whether rows move behind it: "out" from the parts to the groups, as its decision says, or "back", an answer for
+    #: Whether rows move behind it: "out" from the parts to the groups, as its decision says, or "back", an reply for
     #: each row that arrived.
     moves: ClassVar[Literal["", "out", "back"]] = ""
     keeps: ClassVar[bool] = False  # whether it makes what later supersteps of its part or group need
@@ -89,7 +89,7 @@ class Ends:
 
     @property
     def back(self) -> Ends:
-        """The ends of one answer for each row that arrived: a group's run has them in the order of the rows."""
+        """The ends of one reply for each row that arrived: a group's run has them in the order of the rows."""
         came = (self.last - self.first).T
         last = np.cumsum(came, axis=1)
         return Ends(last - came, last)

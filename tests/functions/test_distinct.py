@@ -19,14 +19,14 @@ KEYS = st.lists(st.lists(st.lists(st.integers(-3, 9), max_size=9), min_size=1, m
 VALUES = distinct.OfGroups("values")
 
 
-def program(dtype, columns, groups, tally, makes, answer=None, samples=4, divided=False):
+def program(dtype, columns, groups, tally, makes, reply=None, samples=4, divided=False):
     """The supersteps that find distinct keys."""
     order = Order(np.dtype(dtype), stable=True)
     first = distinct.Distinct(order, columns, tally.equal_nan, groups, samples), distinct.Cut(order, groups)
     merged = distinct.Merged(order, columns, tally)
-    if answer is None:
+    if reply is None:
         return (*first, distinct.Merge(merged, makes))
-    return (*first, distinct.Number(merged), distinct.Answer(merged, makes, answer), distinct.Spread(divided))
+    return (*first, distinct.Number(merged), distinct.Reply(merged, makes, reply), distinct.Spread(divided))
 
 
 def arrays_of(drawn, dtype):
@@ -45,15 +45,15 @@ def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
     columns, tally = Columns(counts=True, firsts=True, inverse=True), distinct.Tally(counted=True)
     makes = tuple(map(distinct.OfGroups, ("values", "firsts", "counts")))
     steps = program(dtype, columns, groups, tally, makes, distinct.numbers, samples)
-    *_, answered, spread = programs.run(steps, parts, groups)
-    found = [np.concatenate(column) for column in zip(*(one.arrays for one in answered), strict=True)]
+    *_, replied, spread = programs.run(steps, parts, groups)
+    found = [np.concatenate(column) for column in zip(*(one.arrays for one in replied), strict=True)]
     inverse = [chunk for one in spread for chunk in one.arrays[0]]
     values, firsts, at, counts = np.unique(whole, True, True, True)
     for mine, theirs in zip(found, (values, firsts, counts), strict=True):
         oracle.assert_same_values(mine, theirs)
     assert [one.shape for one in inverse] == [chunk.shape for part in parts for chunk in part]
     assert np.concatenate(inverse).tolist() == at.reshape(-1).tolist()
-    # Without answers the groups give the same at once.
+    # Without replies the groups give the same at once.
     merged = programs.run(program(dtype, columns, groups, tally, makes, samples=samples), parts, groups)[-1]
     for mine, theirs in zip(zip(*(one.arrays for one in merged), strict=True), found, strict=True):
         oracle.assert_same_bits(np.concatenate(mine), theirs)
@@ -112,7 +112,7 @@ def test_no_splitter_is_nan(equal_nan):
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_answers_come_back_to_who_asked(lengths):
-    """The rows of each sender, in the run of answers of each receiver, are those of its own run."""
+    """The rows of each sender, in the run of replies of each receiver, are those of its own run."""
     cuts = np.cumsum([[0, *own] for own in lengths], axis=1)
     out = ends_of_cuts(cuts)
     back = out.back

@@ -74,7 +74,7 @@ def test_a_sort_takes_little_more_than_two_copies(chunks):
 def test_memory_of_large_runs_returns_to_the_system(monkeypatch, least):
     returned = []
     monkeypatch.setattr("dask_gpusort.chunk.memory.RETURNED_BYTES", least)
-    monkeypatch.setattr("dask_gpusort.graph.sort.scatter.return_free_memory", lambda: returned.append(least))
+    monkeypatch.setattr("dask_gpusort.chunk.memory.return_free_memory", lambda: returned.append(least))
     with groups(2):
         computed(dask_gpusort.sort(da.arange(100, chunks=10), exchange="gather"))
     assert returned == [800] * (least == 800)

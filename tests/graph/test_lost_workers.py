@@ -115,7 +115,7 @@ def sortby():
 
 #: By function and exchange, the stages at which a worker is lost.
 STAGES = {
-    (rank, "runs"): "unique-local unique-scan unique-cut unique-list unique-merge unique-number unique-answers output",
+    (rank, "runs"): "unique-local unique-scan unique-cut unique-list unique-merge unique-number unique-replies output",
     (quantile_of_groups, "runs"): "sort-merge group-edge group-edges group-pick group-heads output",
     (quantile_of_groups, "tasks"): "group-pick output",
     (rank, "tasks"): "unique-local unique-cut-shard unique-totals unique-number-shard output",
@@ -182,7 +182,7 @@ SINGLE = {
     "unique-scan",
     "unique-list",
     "unique-totals",
-    "unique-answers",
+    "unique-replies",
     "search-scan",
     "search-sort",
     "search-cut",

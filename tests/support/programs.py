@@ -12,7 +12,7 @@ def run(steps: Sequence[Superstep], parts: Sequence[Sequence[Any]], groups: int)
     """What each part or group makes in each superstep, of the chunks of each part."""
     made: list[list[Made]] = []
     owners: dict[str, list[Any]] = {"part": [Made()] * len(parts), "group": [Made()] * groups}
-    told, ends, way, runs = None, None, None, []
+    decision, ends, way, runs = None, None, None, []
     for at, step in enumerate(steps):
         turns = []
         for number, own in enumerate(owners[step.side]):
@@ -22,20 +22,20 @@ def run(steps: Sequence[Superstep], parts: Sequence[Sequence[Any]], groups: int)
                 pieces = [(one, runs[one][first:last].copy()) for one, first, last in ends.of(number)]
             run, stays = (None if kept is None else kept.copy for kept in (own.run, own.stays))
             blocks = [] if at else parts[number]
-            turns.append(step.work(Given(number, told, blocks, pieces, run, own.memo, stays)))
+            turns.append(step.work(Given(number, decision, blocks, pieces, run, own.memo, stays)))
         if step.keeps:
             owners[step.side] = turns
         if turns[0].note is not None:
-            told = step.decide([turn.note for turn in turns])
+            decision = step.decide([turn.note for turn in turns])
         ends = None
         if step.moves:
-            ends = way = told.ends if step.moves == "out" else back(way)
+            ends = way = decision.ends if step.moves == "out" else back(way)
             runs = [turn.run for turn in (owners[step.side] if step.moves == "out" else turns)]
         made.append(turns)
     return made
 
 
 def back(way: Ends | None) -> Ends:
-    """The way of the answers to rows that have moved."""
+    """The way of the replies to rows that have moved."""
     assert way is not None
     return way.back

@@ -42,7 +42,7 @@ STAGE_ENDS = (
     "sort-list",
     "unique-list",
     "unique-totals",
-    "unique-answers",
+    "unique-replies",
     "search-scan",
     "search-asked",
     "search-found",
