@@ -34,7 +34,7 @@ from ..functions.distinct import (
 )
 from ..functions.program import Superstep
 from ..order import Order
-from ..plan import InputChunks, Runs
+from ..plan import BY_TASKS, InputChunks, Runs
 from ..plan.memory import distinct_bytes
 from ..plan.sets import DistinctPlan, describe_distinct, divide_distinct, gang_of_distinct, make_distinct_plan
 from ..graph.collection import Output, new_arrays
@@ -152,9 +152,9 @@ def plan_distinct(
     division = None
     if not (joins or sources or (len(sizes) == 1 and second is None)):
         exchange, instead_of = program_exchange(request.runtime, asked)
-        divided = divide_distinct(
-            request.order, InputChunks(sizes), columns, exchange, workers, setting("groups"), second
-        )
+        holders = request.runtime.holders(*(given or [array])) if exchange in BY_TASKS else []
+        chunks = InputChunks(sizes, workers=holders if len(holders) == len(sizes) else [])
+        divided = divide_distinct(request.order, chunks, columns, exchange, workers, setting("groups"), second)
         division = replace(divided, instead_of=instead_of)
     plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources, division)
     note(plan, lambda _: describe_distinct(plan))

@@ -25,8 +25,9 @@ def test_strategy():
     assert make_distinct_plan([10, 20], 8, ALL, joins=False).strategy == "sort"
 
 
-def divide(sizes, columns=ALL, dtype="i8", exchange="gather", threads=2, groups=None, second=None):
-    order, given, workers = Order(np.dtype(dtype), stable=True), InputChunks(sizes), Workers(threads)
+def divide(sizes, columns=ALL, dtype="i8", exchange="gather", threads=2, groups=None, second=None, held=1):
+    order, workers = Order(np.dtype(dtype), stable=True), Workers(threads)
+    given = InputChunks(sizes, workers=[f"worker {number % held}" for number in range(len(sizes))])
     return divide_distinct(order, given, columns, exchange, workers, groups, second)
 
 
@@ -38,9 +39,10 @@ def divide(sizes, columns=ALL, dtype="i8", exchange="gather", threads=2, groups=
     st.integers(1, 9),
     st.none() | st.integers(1, 40),
     st.none() | st.integers(0, 30),
+    st.integers(1, 3),
 )
-def test_parts_have_each_chunk_once_and_one_side(sizes, columns, dtype, exchange, threads, groups, second):
-    division = divide(sizes, columns, dtype, exchange, threads, groups, second)
+def test_parts_have_each_chunk_once_and_one_side(sizes, columns, dtype, exchange, threads, groups, second, held):
+    division = divide(sizes, columns, dtype, exchange, threads, groups, second, held)
     assert sorted(chunk for part in division.parts for chunk in part) == list(range(len(sizes)))
     assert [part[0] for part in division.parts] == sorted(part[0] for part in division.parts)
     for part in division.parts:
@@ -48,6 +50,11 @@ def test_parts_have_each_chunk_once_and_one_side(sizes, columns, dtype, exchange
         assert not columns.firsts or list(part) == list(range(part[0], part[-1] + 1))
     assert division.groups == groups or (groups is None and division.groups >= 1)
     assert division.samples >= 1
+
+
+def test_parts_are_in_the_order_of_their_first_chunks():
+    assert divide([1 << 20] * 4, exchange="tasks", held=2).parts == ((0,), (1,), (2,), (3,))
+    assert divide([1 << 20] * 4, Columns(), exchange="tasks", held=2).parts == ((0, 2), (1, 3))
 
 
 def test_one_task_can_list_all_rows():
