@@ -236,7 +236,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
         "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
         "unique: first positions of a part": ("int(given.decision.starts[part])", "0"),
-        "unique: a run is not a view of a chunk": ("if np.may_share_memory(run.keys, keys):", "if False:"),
         "unique: the side of a part": ("part >= self.tally.second", "part > self.tally.second"),
         "unique: positions as they arrived": ("np.arange(start, start + len(run)", "np.arange(len(run)"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),

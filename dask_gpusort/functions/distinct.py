@@ -205,8 +205,6 @@ class Distinct(Superstep):
         keys = flat[0] if len(flat) == 1 else ops.concatenate(flat)
         found = find_distinct(keys, self.order, self.columns, self.equal_nan)
         run = Run(ops.encode(found.values, self.order), tuple(getattr(found, name) for name in sent(self.columns)))
-        if np.may_share_memory(run.keys, keys):  # those who receive rows of it may write to them
-            run = run.copy()
         summary = ops.summarize_run(run, self.order, samples=self.samples)
         of_keys = tuple(one for one in (found.inverse, found.repeats) if one is not None)
         stays = Run(of_keys[0], of_keys[1:]) if of_keys else None

@@ -94,10 +94,12 @@ def test_nothing_but_distinct_keys_moves():
     assert np.concatenate([one.arrays[0] for one in merged]).tolist() == [0, 1, 2]
 
 
-def test_a_run_has_its_own_memory():
-    chunk = np.array(list("abcdefg"))  # distinct, in order, and compared as they are
-    (found,), *_ = programs.run(program("U1", Columns(), 2, distinct.Tally(), (VALUES,)), [[chunk]], 2)
-    assert not np.shares_memory(found.run.keys, chunk)
+@pytest.mark.parametrize("dtype", ["u8", "i8", "f8", "g", "c16", "U3", "S40", "M8[s]", "O"])
+def test_a_run_has_its_own_memory(dtype):
+    """Who receives rows of it may write to them."""
+    chunk = np.arange(10).astype("i8" if dtype == "M8[s]" else dtype).view(dtype)  # distinct, and in order
+    (found,), *_ = programs.run(program(dtype, Columns(), 2, distinct.Tally(), (VALUES,)), [[chunk]], 2)
+    assert not np.may_share_memory(found.run.keys, chunk)
 
 
 @pytest.mark.parametrize("equal_nan", [True, False])
