@@ -147,7 +147,7 @@ def keeps_runs(runtime: Runtime) -> bool:
 
 def program_exchange(runtime: Runtime, asked: str) -> tuple[Exchange, str]:
     """The exchange of a program that no gang runs, as `install_or_else`."""
-    wanted = "auto" if asked in ("gang", "join") else asked
+    wanted = {"gang": INSTEAD["gang"], "join": "auto"}.get(asked, asked)
     return install_or_else(choose_exchange(wanted, runtime.kind, runtime.library), wanted, runtime.client)
 
 
