@@ -107,8 +107,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "start = max(int(self.ranks[group] - self.first[:, group].sum()) - 1, 0)",
         ),
         "decisions: samples of one member": (
-            "find_splitters(summaries, members",
-            "find_splitters([one.summary for one in self.parts], members",
+            'first.decide(self._in_order("part", start.summaries))',
+            'first.decide(self._in_order("part", start.summaries)[:1] * len(self._in_order("part", start.summaries)))',
         ),
         "decisions: equal keys on both sides of a splitter": (
             '(splitters, "left")',
@@ -242,7 +242,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "ranks: keys before those of a group": ("- self.counts[0] + self.offset.before", "- self.counts[0]"),
     },
     "plan/test_distinct_plan.py": {
-        "unique: parts in order": ("parts = tuple(sorted(", "parts = tuple(list("),
+        "unique: parts in order": ("tuple(sorted(part for bundle", "tuple(list(part for bundle"),
     },
     "unique setxor1d intersect1d setdiff1d": {
         "unique: the first of equal ones": (
@@ -282,14 +282,13 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "gang of distinct keys: parts of neighbours": ("(ordered and chunk > last + 1)", "False"),
         "gang of distinct keys: parts of one side": ("if last is None or sides or", "if last is None or"),
-        "gang of distinct keys: first positions": ('columns["firsts"] + self.starts[first]', 'columns["firsts"]'),
-        "gang of distinct keys: groups of earlier members": ("headers]), self.rank)", "headers]), self.rank + 1)"),
-        "gang of distinct keys: pieces in order": ("for first in sorted(pieces) if", "for first in pieces if"),
+        "gang of a program: pieces in order": ("sorted(own.items(), key=lambda one: one[0])", "list(own.items())"),
+        "gang of a program: numbers of parts": ("enumerate(sorted(part[0]", "enumerate(list(part[0]"),
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
     "graph/test_gang_distinct.py::test_an_attempt_leaves_the_keys_for_another_one": {
-        "gang of distinct keys: pieces of one shard": ("if alone else filled", "if False else filled"),
+        "unique: rows of one sender are copied": ("else [pieces[0].copy()]", "else pieces"),
     },
     "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
         "gang of a statistic: a member that changed": ('raise changed_source(f"member', 'print(f"member'),
@@ -390,7 +389,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "api/test_functions.py::test_kept_runs[rank]"
     ): {
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
-        "gang of distinct keys: a share of the numbers": ("max(offset.keys - offset.nans, 1)", "max(offset.keys, 1)"),
     },
     (
         "api/test_functions.py::test_one_dimension[searchsorted] api/test_functions.py::test_kept_runs[searchsorted] "

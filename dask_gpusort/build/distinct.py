@@ -29,14 +29,14 @@ from ..functions.distinct import (
     OfGroups,
     Spread,
     Tally,
-    count_groups,
+    Total,
     numbers,
 )
 from ..functions.program import Superstep
 from ..order import Order
 from ..plan import BY_TASKS, InputChunks, Runs
 from ..plan.memory import distinct_bytes
-from ..plan.sets import DistinctPlan, describe_distinct, divide_distinct, gang_of_distinct, make_distinct_plan
+from ..plan.sets import SPREADING, DistinctPlan, describe_distinct, divide_distinct, divide_members, gang_of_distinct, make_distinct_plan
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import gang_of, program_exchange
 from ..graph.explain import note
@@ -61,39 +61,42 @@ def run_program(
     plan: DistinctPlan,
     tally: Tally,
     results: Mapping[Any, np.dtype[Any]],
-    reply: Callable[[Numbered], Any] | None = None,
-    replies: Any = None,
-    divided: bool = False,
+    reply: tuple[Callable[[Numbered], Any], np.dtype[Any], bool] | None = None,
 ) -> tuple[Any, ...]:
     """Make arrays of what functions make of tie groups, in chunks of unknown sizes; `results` has the dtype of each.
 
-    Behind them, in a dtype and in the chunks of the array, what `reply` makes for each distinct key; see `Spread`.
+    Behind them, in the chunks of the array, what a function makes for each distinct key, in a dtype, and whether it is
+    divided (see `Spread`). Without any of both, the number of tie groups.
     """
     division, order, makes = plan.division, request.order, tuple(results)
     assert division is not None
     if tally.second is not None:
         second = tally.second
         tally = replace(tally, second=sum(part[0] < second for part in division.parts))
-    first = (
+    merged, unknown = Merged(order, plan.columns, tally), ((math.nan,) * division.groups,)
+    steps: list[Superstep] = [
         Distinct(order, plan.columns, tally.equal_nan, division.groups, division.samples),
         Cut(order, division.groups),
-    )
-    merged = Merged(order, plan.columns, tally)
-    steps: tuple[Superstep, ...] = (*first, Merge(merged, makes))
-    if reply is not None:
-        steps = (*first, Number(merged), Reply(merged, makes, reply), Spread(divided))
-    at = len(first) + (reply is not None)  # the superstep that makes the results of groups
-    found = [Result(at, which) for which in range(len(makes))]
-    outputs = [
-        Output(np.empty_like(array._meta, shape=(0,), dtype=dtype), ((math.nan,) * division.groups,))
-        for dtype in results.values()
     ]
+    outputs: list[Any] = [((len(steps) + (reply is not None), at), unknown, dtype) for at, dtype in enumerate(results.values())]
     if reply is not None:
-        found.append(Result(at + 1, 0))
-        outputs.append(Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=replies), array.chunks))
+        make, replies, divided = reply
+        steps += [Number(merged), Reply(merged, makes, make), Spread(divided)]
+        outputs.append(((len(steps) - 1, 0), array.chunks, replies))
+    elif makes:
+        steps.append(Merge(merged, makes))
+    else:
+        steps += [Number(merged), Total()]
+        outputs = [((len(steps) - 1, 0), (), np.dtype(np.int64))]
+    made = [Output(np.empty_like(array._meta, shape=(0,) * len(one), dtype=dtype), one) for _, one, dtype in outputs]
+    found = tuple(Result(*which) for which, *_ in outputs)
+    if plan.strategy == "gang":
+        # Imported here, because it imports distributed.
+        gang = import_module("dask_gpusort.graph.gang.program")
+        return gang.run_in_gang(array, steps, found, plan.sources, division.members, made, "unique")
     divided_as = division.parts, division.groups, DRIVERS.get(division.exchange, "tasks")
-    recipe = ProgramRecipe(steps, tuple(found), (array.name,), order.dtype, array.chunks, *divided_as)
-    return new_arrays(recipe, [array], outputs, "unique")
+    recipe = ProgramRecipe(tuple(steps), found, (array.name,), order.dtype, array.chunks, *divided_as)
+    return new_arrays(recipe, [array], made, "unique")
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,10 @@ class Unique:
 
     @property
     def makes(self) -> dict[str, Callable[[Numbered], Any]]:
-        """What makes each result of the tie groups of sorted distinct keys; the inverse, that of each of these keys."""
+        """What makes each result of tie groups, but the inverse."""
         makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
         if self.index:
             makes["firsts"] = OfGroups("firsts")
-        if self.inverse:
-            makes["inverse"] = numbers
         if self.counts:
             makes["counts"] = OfGroups("counts")
         return makes
@@ -149,7 +150,7 @@ def plan_distinct(
         return gang_of_distinct(request.order, chunks, workers, asked, columns, equal_nan)
 
     sources = () if joins else gang_of(request.runtime, asked, sizes, given or [array], choose)
-    division = None
+    division = divide_members(request.order, sources, columns, second) if sources else None
     if not (joins or sources or (len(sizes) == 1 and second is None)):
         exchange, instead_of = program_exchange(request.runtime, asked)
         holders = request.runtime.holders(*(given or [array])) if exchange in BY_TASKS else []
@@ -159,21 +160,6 @@ def plan_distinct(
     plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources, division)
     note(plan, lambda _: describe_distinct(plan))
     return plan
-
-
-def in_gang(
-    array: Any,
-    request: Request,
-    plan: DistinctPlan,
-    results: Sequence[Any],
-    tally: Tally,
-    divisor: Callable[[Numbered], Any] | None = None,
-) -> Any:
-    """Make arrays by a gang; each result has the arguments of `gang.distinct.Result`."""
-    # Imported here, because it imports distributed.
-    gang = import_module("dask_gpusort.graph.gang.distinct")
-    made = [gang.Result(*result) for result in results]
-    return gang.distinct_in_gang(array, request.order, plan.sources, plan.columns, tally, made, divisor)
 
 
 @dataclass(frozen=True)
@@ -221,18 +207,11 @@ def _plan_unique(source: Any, wanted: Unique, given: Sequence[Any] = ()) -> tupl
 
 def _make_unique(source: Any, wanted: Unique, request: Request, plan: DistinctPlan) -> dict[str, Any]:
     """The values, and what is wanted of them, by the names of their columns."""
-    if plan.strategy == "gang":
-        results = [
-            (make, _dtype_of(name, source), "keys" if name == "inverse" else "groups")
-            for name, make in wanted.makes.items()
-        ]
-        return dict(zip(wanted.makes, in_gang(source, request, plan, results, wanted.tally), strict=True))
-    if plan.strategy == "sort":
-        makes = {name: make for name, make in wanted.makes.items() if name != "inverse"}
-        of_groups = {make: _dtype_of(name, source) for name, make in makes.items()}
-        reply = (numbers, np.dtype(np.int64)) if wanted.inverse else ()
-        found = run_program(source, request, plan, wanted.tally, of_groups, *reply)
-        return dict(zip([*makes, *["inverse"] * wanted.inverse], found, strict=True))
+    if plan.strategy in SPREADING:
+        results = {make: _dtype_of(name, source) for name, make in wanted.makes.items()}
+        reply = (numbers, np.dtype(np.int64), False) if wanted.inverse else None
+        found = run_program(source, request, plan, wanted.tally, results, reply)
+        return dict(zip([*wanted.makes, *["inverse"] * wanted.inverse], found, strict=True))
     columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
     function = DistinctOfWhole(request.order, columns, wanted.equal_nan)
     outputs = [(name == "inverse", _dtype_of(name, source)) for name in function.outputs]
@@ -247,9 +226,8 @@ def build_nunique(array: Any, equal_nan: bool) -> Any:
     """The number of distinct values, a dask array of shape ()."""
     wanted = Unique(equal_nan=equal_nan)
     request, plan = _plan_unique(array, wanted)
-    if plan.strategy == "gang":
-        (found,) = in_gang(array, request, plan, [(count_groups, np.dtype(np.int64), "all")], wanted.tally)
-        return found
+    if plan.strategy in SPREADING:
+        return run_program(array, request, plan, wanted.tally, {})[0]
     values = _make_unique(array, wanted, request, plan)["values"]
     meta = np.empty_like(values._meta, dtype=np.int64)
     return values.map_blocks(count_values, chunks=((1,) * values.numblocks[0],), dtype=np.int64, meta=meta).sum()
@@ -274,8 +252,6 @@ class Sides:
         plan = plan_distinct(request, self.joined, columns, given=self.given, second=self.second)
         tally = Tally(counted=True, second=self.second)
         results = {output: _dtype_of(output.what, self.joined) for output in outputs}
-        if plan.strategy == "gang":
-            return in_gang(self.joined, request, plan, list(results.items()), tally)
         return run_program(self.joined, request, plan, tally, results)
 
 

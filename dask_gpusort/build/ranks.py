@@ -12,7 +12,7 @@ from ..chunk import complete
 from ..chunk.distinct import Columns
 from ..chunk.groups import rank_groups
 from ..chunk.tie_groups import Ranking, rank_rows
-from ..functions.distinct import Numbered, RankOf, Tally
+from ..functions.distinct import RankOf, Tally
 from ..plan.memory import device_bytes
 from ..plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..graph.explain import note
@@ -23,13 +23,7 @@ from ..graph.select.groups import Labels, checked_groups, plan_groups, with_grou
 from ..graph.select.statistics import lanes_of, whole_lanes
 from ..graph.sort.global_sort import device_order, joins_rows
 from ..graph.sort.request import Request
-from .distinct import in_gang, plan_distinct, run_program, stable_keys
-
-
-def count_ranked(numbered: Numbered) -> Any:
-    """The number of keys that are not NaN, at least 1: shape (1,)."""
-    offset = numbered.offset
-    return np.full_like(numbered.groups.bounds, max(offset.keys - offset.nans, 1), shape=(1,))
+from .distinct import plan_distinct, run_program, stable_keys
 
 
 @dataclass(frozen=True)
@@ -119,7 +113,4 @@ def _rank_lane(request: Request, ranking: Ranking, array: Any) -> tuple[Any]:
     """The ranks of a one-dimensional array of several chunks."""
     columns = Columns(counts=True, inverse=True, repeats=ranking.method == "ordinal")
     plan, dtype = plan_distinct(request, array, columns), ranking.dtype_of(array.dtype)
-    tally, reply = Tally(counted=True), RankOf(ranking)
-    if plan.strategy == "gang":
-        return in_gang(array, request, plan, [(reply, dtype, "keys")], tally, count_ranked if ranking.pct else None)
-    return run_program(array, request, plan, tally, {}, reply, dtype, ranking.pct)
+    return run_program(array, request, plan, Tally(counted=True), {}, (RankOf(ranking), dtype, ranking.pct))

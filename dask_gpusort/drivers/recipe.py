@@ -80,6 +80,9 @@ class ProgramRecipe(ArrayRecipe):
         """Tasks from the results to the chunks of one output array."""
         tasks, (at, array) = Tasks(self.token), self.results[which]
         step = self.steps[at]
+        if not chunks:  # one number, which each group has
+            tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
+            return tasks
         if step.side == "group":
             for group in range(self.groups):
                 tasks.put((name, group), turns.take_array, tasks.ref(step.stage, group), array, None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
-import zlib
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -141,7 +139,7 @@ def take_turn(
     complete(like)
     kept = iter(store.keep([one for one in (made.run, made.stays) if one is not None]))
     run, at_hand = (None if one is None else next(kept) for one in (made.run, made.stays))
-    return Turn(made.note, zlib.crc32(pickle.dumps(made.note)), run, made.memo, at_hand, made.arrays)
+    return Turn(made.note, step.mark(made.note) if step.keeps else 0, run, made.memo, at_hand, made.arrays)
 
 
 def _pieces(number: int, store: Store, listed: Listed | None, shards: Sequence[Run]) -> list[tuple[int, Run]]:

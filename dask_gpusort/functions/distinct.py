@@ -19,6 +19,7 @@ a group knows of its tie groups is final, but how many groups and keys are befor
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -148,11 +149,6 @@ def numbers(numbered: Numbered) -> Any:
     return numbered.numbers[numbered.groups.numbers]
 
 
-def count_groups(numbered: Numbered) -> Any:
-    """The number of tie groups of all groups of keys, of no dimension."""
-    return np.asarray(numbered.offset.groups, dtype=np.int64, like=numbered.amounts)[()]
-
-
 @dataclass(frozen=True)
 class RankOf:
     """Make the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys."""
@@ -214,6 +210,10 @@ class Distinct(Superstep):
         summaries, sizes = zip(*notes, strict=True)
         return Splitters(find_splitters(summaries, self.groups, self.order), np.array(sizes, np.int64))
 
+    def mark(self, note: tuple[RankSummary, int]) -> int:
+        summary, size = note
+        return zlib.crc32(repr((summary.checksum, size)).encode())
+
 
 def sent(columns: Columns) -> list[str]:
     """Names of the columns that travel with distinct keys."""
@@ -269,11 +269,11 @@ class Cut(Superstep):
         assert given.run is not None
         splitters: Splitters = given.decision
         cuts = cuts_at(given.run(), splitters.keys, self.groups, self.order)
-        return Made((cuts, int(splitters.sizes[given.number])))
+        return Made(np.append(cuts, splitters.sizes[given.number]))
 
-    def decide(self, notes: Sequence[tuple[IntArray, int]]) -> Cuts:
-        cuts, sizes = zip(*notes, strict=True)
-        return Cuts(ends_of_cuts(np.stack(cuts)), exclusive_scan(np.array(sizes, np.int64)))
+    def decide(self, notes: Sequence[IntArray]) -> Cuts:
+        found = np.stack(notes)
+        return Cuts(ends_of_cuts(found[:, :-1]), exclusive_scan(found[:, -1]))
 
 
 @dataclass(frozen=True)
@@ -367,6 +367,18 @@ class Reply(Superstep):
         numbered = numbered.placed(given.decision, given.number)
         replies = ops_for(positions).scatter(self.reply(numbered), positions)
         return Made(run=Run(replies), arrays=tuple(make(numbered) for make in self.makes))
+
+
+class Total(Superstep):
+    """Count the tie groups of all groups, in each."""
+
+    stage = "unique-number"
+    side = "group"
+
+    def work(self, given: Given) -> Made:
+        assert given.stays is not None
+        total = np.asarray(given.decision[:, 0].sum(), dtype=np.int64, like=given.stays().keys)
+        return Made(arrays=(total[()],))
 
 
 @dataclass(frozen=True)

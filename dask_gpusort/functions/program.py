@@ -21,6 +21,7 @@ Valiant, A bridging model for parallel computation, CACM 1990.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -47,7 +48,7 @@ class Given(NamedTuple):
 class Made(NamedTuple):
     """What a part or a group makes in one superstep."""
 
-    note: Any = None  # small, for the decision
+    note: Any = None  # small, for the decision: an array of int64, or of the first superstep anything
     run: Run | None = None  # rows that this superstep or a later one moves
     memo: Any = None  # small, and `stays`, of any size, for later supersteps of the same part or group
     stays: Run | None = None
@@ -72,6 +73,10 @@ class Superstep:
     def decide(self, notes: Sequence[Any]) -> Any:
         """Decide from all notes, in the order of the parts or groups; without notes the last decision stays."""
         raise NotImplementedError
+
+    def mark(self, note: Any) -> int:
+        """A checksum of a note, to recognise what is kept if it is made again."""
+        return zlib.crc32(np.asarray(note).tobytes())
 
 
 @dataclass(frozen=True)

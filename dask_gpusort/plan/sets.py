@@ -40,6 +40,8 @@ COUNT_BYTES = 8
 INVERSE_BYTES = 4
 #: Most pairs of a part and a group: one task lists where the rows of each begin and end, in 16 bytes.
 MOST_PAIRS = 1 << 24
+#: Samples of each part of a gang. A member's share differs by one in so many parts of all keys.
+MEMBER_SAMPLES = 512
 #: Kinds of dtypes whose equal keys have equal bits, so that each may stand for the others.
 SAME_BITS_KINDS = "biumMSU"
 #: Kinds of dtypes whose distinct keys no gang finds: Python objects, and records, of which NumPy compares each field.
@@ -59,7 +61,7 @@ class DistinctPlan:
     columns: Columns  # what is found of each distinct key of a chunk
     key_bytes: float  # bytes for each key that the task takes which finds the distinct keys of a chunk
     sources: Runs = ()  # the chunks of each member of a gang
-    division: Division | None = None  # of "sort", and of sets of two arrays in one chunk
+    division: Division | None = None  # of "sort" and "gang", and of sets of two arrays in one chunk
 
     @property
     def row_bytes(self) -> int:
@@ -85,6 +87,7 @@ class Division:
     parts: Runs  # the chunks of each part
     groups: int
     samples: int  # of each part
+    members: tuple[Runs, ...] = ()  # the parts of each member of a gang
     instead_of: str = ""  # as in `Plan`
 
 
@@ -112,6 +115,14 @@ def divide_distinct(
         groups = choose_groups(order, exchange, row_bytes, given, len(parts), given.sizes, workers)
     groups = max(1, min(groups, MOST_PAIRS // len(parts)))
     return Division(exchange, parts, groups, counting.choose_samples(len(parts), groups))
+
+
+def divide_members(order: Order, sources: Runs, columns: Columns, second: int | None) -> Division:
+    """Divide the chunks of each member of a gang, as `divide_distinct`: each member has a group."""
+    ordered = keeps_order(order, columns)
+    members = tuple(parts_of(chunks, second, ordered) for chunks in sources)
+    parts = tuple(sorted(part for own in members for part in own))
+    return Division("gang", parts, len(members), MEMBER_SAMPLES, members)
 
 
 def keeps_order(order: Order, columns: Columns) -> bool:

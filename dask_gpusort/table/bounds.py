@@ -27,6 +27,7 @@ Harsh, Kale, Solomonik, Histogram sort with sampling, SPAA 2019: random keys of 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -55,6 +56,15 @@ class RankSummary:
     left: IntArray  # shape (entries,): number of keys less than each entry
     right: IntArray  # shape (entries,): number of keys up to each entry
     digits: Digits | None = None  # histogram of all keys, on the radix path
+
+    @property
+    def checksum(self) -> int:
+        """A checksum of the summary; the same for the same run in every process."""
+        known = [self.left, self.right]
+        # The bytes of references and arenas differ between processes.
+        if not self.keys.dtype.hasobject and self.keys.dtype.kind != "T":
+            known.append(self.keys)
+        return zlib.crc32(b"".join(part.tobytes() for part in known), self.size & 0xFFFFFFFF)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from support import strategies as ours
 
 import dask_gpusort
 from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.functions.distinct import OfGroups, Tally
+from dask_gpusort.functions.distinct import Cut, Distinct, Merged, Number, OfGroups, Reply, Spread, Tally, numbers
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.sets import gang_of_distinct, parts_of
@@ -24,7 +24,7 @@ from dask_gpusort.plan.sets import gang_of_distinct, parts_of
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
-distinct = pytest.importorskip("dask_gpusort.graph.gang.distinct")
+program = pytest.importorskip("dask_gpusort.graph.gang.program")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
@@ -118,7 +118,7 @@ SECONDS = 30
 def rank_held_at(monkeypatch, number):
     """A client, the future of ranks whose member 1 waits before an exchange of a number, and what lets it go on."""
     held, go_on = threading.Event(), threading.Event()
-    exchange, finish = communicator.WorkerComms.exchange, distinct.DistinctWork.finish
+    exchange, finish = communicator.WorkerComms.exchange, program.ProgramWork.finish
 
     def hold(rank, at):
         if (rank, at) == (1, number) and not go_on.is_set():
@@ -135,7 +135,7 @@ def rank_held_at(monkeypatch, number):
 
     monkeypatch.setattr(communicator, "WAIT_SECONDS", 0.2)
     monkeypatch.setattr(communicator.WorkerComms, "exchange", exchange_held)
-    monkeypatch.setattr(distinct.DistinctWork, "finish", finish_held)
+    monkeypatch.setattr(program.ProgramWork, "finish", finish_held)
     with gangs.cluster(3, processes=False) as client, client.as_current(), dask.config.set(gangs.IN_GANG):
         future = client.compute(dask_gpusort.rank(gangs.placed(ARRAY, ((1000,) * 3,), [0, 1, 2])))
         assert held.wait(SECONDS)
@@ -162,8 +162,7 @@ def test_an_event_before_each_exchange_and_behind_the_last_one(monkeypatch, numb
             monkeypatch.setattr(communicator.WorkerComms, "_fetch", fails_once(communicator.WorkerComms._fetch))
         else:
             # Member 1 alone: the others wait for its part of the third exchange, or have finished.
-            name = "_merge" if number == 0 else "_spread"
-            monkeypatch.setattr(distinct.DistinctWork, name, fails_of_one(getattr(distinct.DistinctWork, name)))
+            monkeypatch.setattr(program.ProgramWork, "_turns", fails_of_one(program.ProgramWork._turns))
         go_on.set()
         if event == "killed" or number in (1, 3):
             oracle.assert_same_bits(future.result(timeout=SECONDS), RANKS)
@@ -174,10 +173,10 @@ def test_an_event_before_each_exchange_and_behind_the_last_one(monkeypatch, numb
 
 
 def fails_of_one(original):
-    def method(self):
+    def method(self, *arguments):
         if self.rank == 1:
             raise ZeroDivisionError("mine")
-        return original(self)
+        return original(self, *arguments)
 
     return method
 
@@ -193,12 +192,14 @@ def fails_once(original):
     return fetch
 
 
-def work_of(keys, of="groups", members=2):
+def work_of(keys, members=2):
     """The work of a member with one chunk, beside another one or alone."""
-    order = Order(keys.dtype, stable=True)
-    shapes, results = ((len(keys),), (0,)), (distinct.Result(OfGroups("values"), keys.dtype, of),)
-    parts = (((0,),), ((1,),))[:members]
-    return distinct.DistinctJob(order, Columns(), Tally(), shapes[:members], parts, results)([keys], 0)
+    order, columns = Order(keys.dtype, stable=True), Columns(inverse=True)
+    merged = Merged(order, columns, Tally())
+    steps = Distinct(order, columns, True, members, 8), Cut(order, members), Number(merged)
+    steps += Reply(merged, (OfGroups("values"),), numbers), Spread()
+    shapes, parts = ((len(keys),), (0,)), (((0,),), ((1,),))[:members]
+    return program.ProgramJob(steps, ((3, 0), (4, 0)), keys.dtype, shapes[:members], parts)([keys], 0)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "U4", ours.LONG_STRINGS[0]])
@@ -214,15 +215,17 @@ def test_a_member_that_is_computed_again_has_changed_if_its_keys_have(dtype):
 
 def test_an_attempt_leaves_the_keys_for_another_one():
     keys = ours.make("i8", 100, "small")
-    work = work_of(keys, "all", members=1)
+    work = work_of(keys, members=1)
     for _ in range(2):
         exchanges, received = work.exchanges(member.Start([work.summaries], [])), None
-        for _ in range(3):
+        for _ in range(4):
             received = exchanges.send(received).sent
-    with pytest.raises(StopIteration):
-        exchanges.send(received)
+        with pytest.raises(StopIteration):
+            exchanges.send(received)
     work.finish()
-    oracle.assert_same_bits(work.arrays[0], np.unique(keys))
+    values, inverse = np.unique(keys, return_inverse=True)
+    for mine, theirs in zip(work.arrays, (values, [inverse]), strict=True):
+        oracle.assert_same_bits(mine[0] if isinstance(mine, list) else mine, np.asarray(theirs).reshape(-1))
 
 
 @given(st.lists(st.integers(0, 200), max_size=60, unique=True), st.none() | st.integers(0, 200), st.booleans())

@@ -37,7 +37,7 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 
 ===================  ================================================================================
 `tasks`              the graph, and what a member of a sort does
-`distinct`           what a member does that finds distinct keys
+`program`            what a member does that runs a program, such as that of distinct keys
 `select`             what a member does that searches an order statistic by samples
 `gather`             what a member does that reads from all elements of an array
 `member`             a member's side of the conversation, on a worker's thread, and the plugin that passes messages

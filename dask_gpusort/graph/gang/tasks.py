@@ -34,7 +34,6 @@ from ..sort.by_tasks import (
 )
 from ..sort.finish import Finish, GroupRef
 from ..sort.local import LocalSort, RunSource, chunk_arrays
-from ..sort.scan import fingerprint
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 from .communicator import Shards
 from .member import GangSpec, Start, Work, enlist
@@ -247,7 +246,7 @@ class SortWork:
 
     def identity(self) -> bytes:
         """Fingerprints of the summaries. Pickles of equal Python objects may differ, so it is no pickle."""
-        return np.array(list(map(fingerprint, self.bundle.summaries))).tobytes()
+        return np.array([one.checksum for one in self.bundle.summaries]).tobytes()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """Cut the shard for the group of each member, and count the keys that each sends."""

@@ -7,14 +7,13 @@ threads. The group that receives a key too many drops it, once its keys are sort
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...chunk import numpy_ops
-from ...chunk.run import Run, is_fixed_width
+from ...chunk.run import Run
 from ...plan import Plan
 from ...table import Bounds, IntArray, RankSummary, bounds_at_ranks, exclusive_scan
 from ..input_checks import changed_run, wrong_size
@@ -30,7 +29,7 @@ class PlannedBounds(Bounds):
     def check(self, number: int, run: Run, summary: RankSummary) -> None:
         """Refuse a run that was made again, and is not what it was when it was counted."""
         length = self.starts[number + 1] - self.starts[number]
-        if len(run) != length or fingerprint(summary) != self.fingerprints[number]:
+        if len(run) != length or summary.checksum != self.fingerprints[number]:
             raise changed_run(self.plan.runs[number], self.plan.order)
 
 
@@ -38,16 +37,7 @@ def bound_cuts(summaries: Sequence[RankSummary], plan: Plan) -> PlannedBounds:
     """Task: bounds of all cuts, from the summaries of all runs."""
     sizes = checked_sizes(plan, np.array([summary.size for summary in summaries], np.int64))
     found = bounds_at_ranks(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
-    return PlannedBounds(**vars(found), plan=plan, fingerprints=tuple(map(fingerprint, summaries)))
-
-
-def fingerprint(summary: RankSummary) -> int:
-    """Checksum of a run's summary; the same for the same run in every process."""
-    known = [summary.left, summary.right]
-    # The bytes of references and arenas differ between processes.
-    if is_fixed_width(summary.keys.dtype):
-        known.append(summary.keys)
-    return zlib.crc32(b"".join(part.tobytes() for part in known), summary.size & 0xFFFFFFFF)
+    return PlannedBounds(**vars(found), plan=plan, fingerprints=tuple(one.checksum for one in summaries))
 
 
 def checked_sizes(plan: Plan, sizes: IntArray) -> IntArray:
