@@ -399,6 +399,13 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             '"left" if question.side == "left" else "right"',
         ),
     },
+    "graph/test_select_samples.py": {
+        "quantiles: samples of sorted chunks": (
+            "lanes_of(chunk, axes, sorts == BOTH_PASSES)",
+            "lanes_of(chunk, axes, sorts > 0)",
+        ),
+        "quantiles: keys of chunks that are not sorted": ("_sorted(lanes) if sorts == 1 else lanes", "lanes"),
+    },
     "graph/test_select_join.py": {
         "quantiles: NaN of a sorted lane": ("bool((end != end).any())", "False"),
     },
@@ -443,6 +450,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "plan/test_select_plan.py": {
+        "select: keys inside for many threads": ("plan.inside_keys * workers.threads <=", "plan.inside_keys <="),
         "select: whole lanes between processes": ("not (workers.devices or workers.processes)", "not workers.devices"),
         "select: pieces of lanes that are not held": ("(busy and held and not", "(busy and not"),
         "select: one long lane in several chunks": ("fits and lanes.count > 1 and", "fits and"),

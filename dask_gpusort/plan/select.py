@@ -45,13 +45,16 @@ LEAST_SAMPLES = 1 << 10
 MOST_CUTS, MOST_CUTS_OF_POSITIONS = 4, 16
 #: Most rounds: 2^44 keys are searched in three.
 MOST_ROUNDS = 4
-#: Most quantiles for which each key is compared with the brackets; for more, each chunk is sorted in both passes, which
-#: takes the same time for any number. Of 2^24 float64 in 16 chunks, on two busy threads of an EPYC (AVX2), 8 / 12 / 16
-#: / 24 / 32 quantiles take 0.20 / 0.30 / 0.37 / 0.48 / 0.61 times the time of a sort if keys are compared, and 0.43 to
-#: 0.48 if chunks are sorted; of float32 0.56 / 0.71 / 0.86 / 1.13 / 1.59, and 0.67 to 0.76. A GPU searches for each key
-#: among the brackets, and sorts only lanes that are joined: of 2^27 float64 in 16 chunks, 17 / 32 / 101 / 1,001
-#: quantiles take 8.0 / 11.7 / 15.6 / 25.8 ms by a search, and 8 by a sort (H200).
+#: Most quantiles for which each key is compared with the brackets; for more, each chunk is sorted in the second pass.
+#: A comparison with a bracket takes 0.4 to 0.6 ns a key, a sort of a chunk 6 to 14 (2^20 keys; an EPYC with AVX2). A
+#: GPU searches for each key among the brackets, and sorts only lanes that are joined: of 2^27 float64 in 16 chunks, 17
+#: / 32 / 101 / 1,001 quantiles take 8.0 / 11.7 / 15.6 / 25.8 ms by a search, and 8 by a sort (H200).
 MOST_COMPARED = 16
+#: Most keys inside brackets, as a share of the keys of a thread, for which only the second pass sorts chunks. Few keys
+#: are inside brackets of samples of sorted chunks; else one task sorts the samples and these keys.
+MOST_INSIDE = 1 / 2
+#: How many passes sort chunks if both do.
+BOTH_PASSES = 2
 #: Assumed keys of a chunk of unknown size.
 GUESSED_KEYS = 1 << 20
 
@@ -98,7 +101,7 @@ class SelectPlan:
     #: Most bytes of a chunk of whole lanes made of several chunks, unless these or a lane are larger.
     lanes_bytes: float = LANES_BYTES
     searches: bool = False  # whether lanes are searched one by one, by samples
-    sorts: bool = False  # whether they are sorted first, because many quantiles are wanted
+    sorts: int = 0  # passes that sort them, because many quantiles are wanted: the second one, or both
     whole: bool = False  # whether they could be searched, and are reduced whole in less time
     sources: Runs = ()  # the chunks of each member of a gang
 
@@ -123,7 +126,7 @@ class SelectPlan:
             return self.threads * LANE_COPIES * whole
         # Few keys are compared at a time, and all of a chunk are sorted.
         read = self.threads * chunk * (LANE_COPIES if self.sorts else 1)
-        return self.moved_bytes + (self.lanes.bytes + self.sorts * read if self.held else read)
+        return self.moved_bytes + (self.lanes.bytes + bool(self.sorts) * read if self.held else read)
 
 
 def choose_strategy(lanes: Lanes) -> Strategy:
@@ -213,12 +216,23 @@ def make_select_plan(
         if whole:  # no thread is without lanes
             most = min(most, lanes.bytes / workers.threads)
         return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most, whole=whole)
+    for passes in (1, BOTH_PASSES) if sorts else (0,):
+        rounds = _plan_rounds(lanes, max(quantiles, 1), workers, passes)
+        plan = SelectPlan(chosen, lanes, *rounds, held, workers.threads, searches=True, sorts=passes)
+        if plan.inside_keys * workers.threads <= MOST_INSIDE * plan.samples * plan.keys_per_stratum[0]:
+            break
+    return plan
+
+
+def _plan_rounds(
+    lanes: Lanes, quantiles: int, workers: Workers, passes: int
+) -> tuple[tuple[float, ...], float, float, float]:
+    """Plan the rounds of a search: `SelectPlan.keys_per_stratum` and the fields behind it."""
     keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
     in_chunk = 1 if math.isnan(lanes.in_chunk) else max(lanes.in_chunk, 1)
-    quantiles = max(quantiles, 1)
     most = FETCHED_BYTES * (FETCHED_ON_DEVICES if workers.devices else 1)
     fetched = min(most, (workers.memory or math.inf) * FETCHED_SHARE) / lanes.itemsize / in_chunk
-    steps, first, inside, runs = [], 0.0, 0.0, lanes.chunks if sorts else math.inf
+    steps, first, inside, runs = [], 0.0, 0.0, lanes.chunks if passes == BOTH_PASSES else math.inf
     while True:
         samples = min(best_samples(keys, quantiles, runs=runs), keys, max(fetched, LEAST_SAMPLES))
         first = first or samples * in_chunk
@@ -226,8 +240,8 @@ def make_select_plan(
         keys = min(keys, keys * inside_share(samples, quantiles, runs=runs))
         inside = inside or keys * in_chunk
         if keys <= fetched or len(steps) == MOST_ROUNDS:
-            found = tuple(steps), first, inside, keys * in_chunk, held, workers.threads
-            return SelectPlan(chosen, lanes, *found, searches=True, sorts=sorts)
+            return tuple(steps), first, inside, keys * in_chunk
+        runs = lanes.chunks if passes else runs  # what is left of sorted chunks is in order
 
 
 def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, asked: str) -> Runs:
@@ -256,7 +270,8 @@ def describe_selection(plan: SelectPlan) -> Projection:
         "strategy": strategies[plan.strategy],
     }
     if plan.sorts:
-        what = "each joined lane is sorted" if plan.strategy == "join" else "each chunk is sorted in both passes"
+        passes = "both passes" if plan.sorts == BOTH_PASSES else "the second pass"
+        what = "each joined lane is sorted" if plan.strategy == "join" else f"each chunk is sorted in {passes}"
         rows["sorts"] = f"{what}: of so many quantiles each key would be compared with too many brackets"
     if plan.whole:
         rows["whole"] = "each lane is partitioned, or sorted for many quantiles: a search would read it twice"

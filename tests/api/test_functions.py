@@ -592,10 +592,10 @@ def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
         q = np.stack([q, q]) if q.ndim and "nan" not in name and draw(st.booleans()) else q
         arguments = [given_to_numpy((q * 100 if "percent" in name else q).tolist()), axis]
     strategy = draw(st.sampled_from(("auto", "samples", "rechunk", "join")))
-    rounds, most = draw(st.sampled_from([1, 1, 2, 4])), draw(st.sampled_from([0, 16]))
+    rounds, most, inside = (draw(st.sampled_from(values)) for values in ([1, 1, 2, 4], [0, 16], [0, 1e9]))
 
     def call(x: Any) -> Any:
-        with in_rounds(rounds), mock.patch.object(select, "MOST_COMPARED", most):
+        with in_rounds(rounds), mock.patch.multiple(select, MOST_COMPARED=most, MOST_INSIDE=inside):
             return getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options)
 
     wanted, array = where_sums_fit(lambda keys: np.asarray(getattr(np, name)(keys, *arguments, **options)), array)

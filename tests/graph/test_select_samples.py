@@ -86,8 +86,9 @@ def test_the_chunks_of_a_persisted_source_are_never_read_again():
 
 
 @pytest.mark.parametrize("most", [0, 16])
+@pytest.mark.parametrize("inside", [0, 1e9])
 @pytest.mark.parametrize("rounds", [2, 4])
-def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(rounds, most):
+def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(rounds, inside, most):
     array = ours.make("i8", 30_000, "zipf")
     array[::3] = np.random.default_rng(0).integers(-(2**40), 2**40, 10_000)
     source = Source(array, 2000)
@@ -95,6 +96,7 @@ def test_many_keys_inside_the_brackets_are_searched_in_further_rounds(rounds, mo
         mock.patch.object(select, "FETCHED_BYTES", 0),
         mock.patch.object(select, "MOST_ROUNDS", rounds),
         mock.patch.object(select, "MOST_COMPARED", most),
+        mock.patch.object(select, "MOST_INSIDE", inside),
         dask.config.set({"gpusort.held_share": 0}),
     ):
         x = source.darr()

@@ -11,6 +11,7 @@ from support.marks import for_each
 
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.select import (
+    BOTH_PASSES,
     FETCHED_BYTES,
     LANES_BYTES,
     MOST_COMPARED,
@@ -65,10 +66,19 @@ def test_chunks_are_sorted_for_many_quantiles(lanes):
     # Lanes that are whole in their chunks are sorted once, and so are several that fit one.
     assert few.strategy == ("rechunk" if lanes is CUBE else "samples")
     assert many.strategy == ("samples" if lanes is LONG else "blocks" if lanes.chunks == 1 else "rechunk")
-    assert many.samples <= few.samples
     assert make_select_plan(lanes, most + 1, workers, True, "samples").sorts
-    assert ("each chunk is sorted in both passes" in describe_selection(many).text) == many.sorts
+    assert ("each chunk is sorted in the second pass" in describe_selection(many).text) == many.sorts
     assert "is sorted" not in describe_selection(few).text
+
+
+@for_each(product([2, 16], [1 << 24, 1 << 27], [17, 32, 101, 1001]))
+def test_both_passes_sort_where_one_task_would_have_many_keys(threads, keys, quantiles):
+    lanes = replace(LONG, keys=keys, chunks=16)
+    plan = make_select_plan(lanes, quantiles, Workers(threads), True)
+    both = quantiles > 32 or threads > 2
+    assert plan.sorts == (BOTH_PASSES if both else 1)
+    assert plan.inside_keys < keys / 4
+    assert ("both passes" in describe_selection(plan).text) == both
 
 
 def test_lanes_that_fit_a_chunk_are_reduced_whole_where_they_do_not_move_between_processes():

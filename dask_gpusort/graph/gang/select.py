@@ -57,7 +57,7 @@ class SelectJob:
     shapes: tuple[tuple[Size, ...], ...]  # of all chunks, in C order
     sources: Runs  # the chunks of each member
     shape: tuple[int, ...]  # of the result, without the dimensions of `q`
-    sorts: bool = False  # whether each lane of a chunk is sorted first
+    sorts: int = 0  # passes that sort each lane of a chunk
 
     def __call__(self, arrays: list[Any], rank: int) -> SelectWork:
         serialization.register()
@@ -97,7 +97,7 @@ class SelectWork:
         inside = [extract(chunk, searches, job.axes, job.sorts) for chunk in self.chunks]
         for keys_per_stratum in job.keys_per_stratum[1:]:
             parts = zip(inside, job.sources[self.rank], strict=True)
-            own = [draw(part, number, job.axes, keys_per_stratum, job.sorts) for part, number in parts]
+            own = [draw(part, number, job.axes, keys_per_stratum, bool(job.sorts)) for part, number in parts]
             brackets = [len(search.low) for search in searches]
             counts = yield from self._counts_of_all(own, brackets)
             drawn = yield from self._share(own, counts, brackets)

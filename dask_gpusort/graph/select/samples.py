@@ -10,10 +10,11 @@
                                                '--> select-finish --> the statistic   (one)
 
 For each group of lanes that are in the same chunks. Only samples and keys inside brackets move. Chunks are sorted in
-both passes if many quantiles are wanted, else compared with the brackets. If the keys inside are too many for one task
-they are drawn from, bracketed and extracted again, without another pass over the source. Where the source does not stay
-in memory, its tasks are repeated for the second pass. The chunks of both passes have different keys, so no chunk waits
-in memory for the other pass; and all tasks of the second source depend on the first brackets, so that none runs early.
+the second pass, or in both, if many quantiles are wanted, else compared with the brackets. If the keys inside are too
+many for one task they are drawn from, bracketed and extracted again, without another pass over the source. Where the
+source does not stay in memory, its tasks are repeated for the second pass. The chunks of both passes have different
+keys, so no chunk waits in memory for the other pass; and all tasks of the second source depend on the first brackets,
+so that none runs early.
 What the chunks give is then gathered a few at a time, by ``select-gather``. If one task needed all of it, and chunks
 shared what they are made of (overlaps, a rechunk), Dask would order the tasks so that much of the source is in memory
 at once.
@@ -38,7 +39,7 @@ from tlz import concat, partition_all
 
 from ...chunk import complete, ops_for
 from ...order import Order
-from ...plan.select import SelectPlan
+from ...plan.select import BOTH_PASSES, SelectPlan
 from ...table import selection
 from ...table.quantiles import Ranks, Statistic
 from .._dask import List, Task, TaskRef
@@ -72,7 +73,11 @@ def lanes_of(part: Any, axes: Sequence[int], sorts: bool = False) -> list[Any]:
     if isinstance(part, list):
         return [one.keys for one in part]
     lanes = _lanes_of_chunk(part, axes)
-    return [ops_for(keys).sort_rows(keys, Order(keys.dtype), 0) for keys in lanes] if sorts else lanes
+    return _sorted(lanes) if sorts else lanes
+
+
+def _sorted(lanes: Sequence[Any]) -> list[Any]:
+    return [ops_for(keys).sort_rows(keys, Order(keys.dtype), 0) for keys in lanes]
 
 
 def _lanes_of_chunk(chunk: Any, axes: Sequence[int]) -> list[Any]:
@@ -108,12 +113,12 @@ def draw_chunk(
     number: int,
     axes: Sequence[int],
     keys_per_stratum: float,
-    sorts: bool,
+    sorts: int,
     dtype: np.dtype[Any],
     shape: Sequence[float],
 ) -> list[Drawn]:
     """Task: a sample of each lane of a chunk."""
-    return draw(checked_shape(chunk, number, dtype, shape), number, axes, keys_per_stratum, sorts)
+    return draw(checked_shape(chunk, number, dtype, shape), number, axes, keys_per_stratum, sorts == BOTH_PASSES)
 
 
 def gather(lists: Sequence[Sequence[Any]]) -> list[Any]:
@@ -173,14 +178,12 @@ def _resolve(searches: Sequence[selection.Search], ends: Sequence[Sequence[Any]]
         raise changed_source("the counts of the keys do not fit their samples") from error
 
 
-def extract(
-    part: Any, searches: Sequence[selection.Search], axes: Sequence[int], sorts: bool = False
-) -> list[Extracted]:
+def extract(part: Any, searches: Sequence[selection.Search], axes: Sequence[int], sorts: int = 0) -> list[Extracted]:
     """Task: count the keys of a chunk, or of what is left of it, and take those inside the brackets."""
-    return _extract(lanes_of(part, axes, sorts), searches, sorts)
+    return _extract(lanes_of(part, axes, bool(sorts)), searches, sorts)
 
 
-def _extract(lanes: Sequence[Any], searches: Sequence[selection.Search], sorts: bool) -> list[Extracted]:
+def _extract(lanes: Sequence[Any], searches: Sequence[selection.Search], sorts: int) -> list[Extracted]:
     ops = ops_for(lanes[0])
     function = ops.extract_sorted if sorts else ops.extract
     pairs = zip(lanes, searches, strict=True)
@@ -194,14 +197,14 @@ def extract_chunk(
     number: int,
     axes: Sequence[int],
     keys_per_stratum: float,
-    sorts: bool = False,
+    sorts: int = 0,
 ) -> list[Extracted]:
     """Task: the same of a chunk, which must still be the one that the samples are of."""
-    lanes = lanes_of(chunk, axes, sorts)
+    lanes = lanes_of(chunk, axes, sorts == BOTH_PASSES)
     for keys, one in zip(lanes, drawn, strict=True):
         if len(keys) != one.size or not _same(_sample(keys, number, keys_per_stratum), one.keys):
             raise changed_source(f"chunk {number} is not what it was when samples of it were taken")
-    return _extract(lanes, searches, sorts)
+    return _extract(_sorted(lanes) if sorts == 1 else lanes, searches, sorts)
 
 
 def _same(keys: Any, others: Any) -> bool:
@@ -325,7 +328,7 @@ class Selection(ArrayRecipe):
         ]
 
     @property
-    def _about(self) -> tuple[tuple[int, ...], float, bool]:
+    def _about(self) -> tuple[tuple[int, ...], float, int]:
         return self.axes, self.plan.keys_per_stratum[0], self.plan.sorts
 
     def _scan(
@@ -365,7 +368,7 @@ class Selection(ArrayRecipe):
             first = chunk, searches, drawn, number, *self._about
             parts.append(tasks.add("select-extract-0", (*group, number), extract_chunk, *first))
         for level, keys_per_stratum in enumerate(self.plan.keys_per_stratum[1:], 1):
-            about = self.axes, keys_per_stratum, sorts
+            about = self.axes, keys_per_stratum, bool(sorts)
             drawn_again = [
                 tasks.add(f"select-draw-{level}", (*group, number), draw, part, number, *about)
                 for number, part in enumerate(parts)
@@ -386,7 +389,7 @@ class JoinedLanes:
     dtype: np.dtype[Any]  # of the source
     keepdims: bool  # whether the reduced dimensions are kept, with size 1
     searches: bool  # whether lanes are searched one by one
-    sorts: bool  # which are sorted then, in place of a search by samples
+    sorts: int  # whether they are sorted then, in place of a search by samples
 
     def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any]:
         """Task: find the statistic of each lane of some chunks, with the dimensions of `q`, then those that are kept.
@@ -409,7 +412,7 @@ class JoinedLanes:
         return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
 
 
-def search(parts: Sequence[Any], statistic: Statistic, sorts: bool = False) -> selection.Search:
+def search(parts: Sequence[Any], statistic: Statistic, sorts: int = 0) -> selection.Search:
     """Find the keys at the ranks that a statistic wants of one lane, from parts in any order, shape (n,) each."""
     # All ranks are found, or none is left if NaN make them needless.
     ops, size = ops_for(parts[0]), sum(map(len, parts))

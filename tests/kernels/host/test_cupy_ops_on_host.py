@@ -27,6 +27,7 @@ from dask_gpusort.graph.gang import select as gang
 from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
+from dask_gpusort.plan.select import BOTH_PASSES
 from dask_gpusort.table import Statistic
 
 cupy_sorts = pytest.importorskip("dask_gpusort.chunk.cupy_sorts", reason="no CuPy: install dask_gpusort[cu13]")
@@ -298,7 +299,7 @@ def test_nan_counts_samples_and_keys_at_ranks(device, monkeypatch, dtype, few):
     assert cupy_ops.count_nans(device.array(keys[:0])) == 0
 
 
-@pytest.mark.parametrize("sorts", [False, True])
+@pytest.mark.parametrize("sorts", [0, 1, BOTH_PASSES])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
 def test_a_selection_by_samples(device, monkeypatch, dtype, sorts):
     """All stages of a selection, over two rounds."""
@@ -306,7 +307,7 @@ def test_a_selection_by_samples(device, monkeypatch, dtype, sorts):
     keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")])
     statistic = Statistic.quantiles([0.01, 0.3, 0.5, 1], skip_nan=True)
     chunks = [device.array(part) for part in np.split(keys, [300, 900])]
-    drawn = [by_samples.draw(chunk, number, (0,), 3.0, sorts) for number, chunk in enumerate(chunks)]
+    drawn = [by_samples.draw(chunk, number, (0,), 3.0, sorts == BOTH_PASSES) for number, chunk in enumerate(chunks)]
     searches = by_samples.scan(drawn, 3.0, statistic, keys.dtype)
     parts = [
         by_samples.extract_chunk(chunk, searches, one, number, (0,), 3.0, sorts)
@@ -320,7 +321,7 @@ def test_a_selection_by_samples(device, monkeypatch, dtype, sorts):
         np.testing.assert_array_equal(found, np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
 
 
-@pytest.mark.parametrize("sorts", [False, True])
+@pytest.mark.parametrize("sorts", [0, 1, BOTH_PASSES])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
 def test_a_selection_by_a_gang(device, monkeypatch, dtype, sorts):
     """Two lanes in chunks of two members, over two rounds."""
