@@ -449,6 +449,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "da.from_array(sizes[::-1], chunks=(counts,))",
         ),
     },
+    "graph/test_many_chunks.py": {
+        "runs: of bounded size": ("share /= math.ceil(share / min(RUN_BYTES,", "share /= math.ceil(1 / min(RUN_BYTES,"),
+    },
+    "plan/test_search_plan.py": {
+        "search: needles in parts": (
+            "else runs_of_threads(needles, 1, workers)",
+            "else runs_of_threads(needles, 8, workers)",
+        ),
+    },
     "plan/test_select_plan.py": {
         "select: keys inside for many threads": ("plan.inside_keys * workers.threads <=", "plan.inside_keys <="),
         "select: whole lanes between processes": ("not (workers.devices or workers.processes)", "not workers.devices"),

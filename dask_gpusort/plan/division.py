@@ -51,17 +51,15 @@ GROUP_MEMORY_FRACTION = 1 / 10
 #: Above this many bytes, a GPU's keys are exchanged in two groups: the first is finished while the second arrives, and
 #: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
-#: Most bytes of neighbouring chunks that are one run on threads. Each run costs tasks, and a piece in each group: 800
-#: chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of 8 MiB and more
-#: (`argsort` 1.9, 1.9 and 1.0 s). Each piece also waits for the interpreter's lock: on 16 threads, `sort` of 2^24 int64
-#: takes 167 ms in 64 chunks of 2 MiB, 93 ms in 16 of 8 MiB (float64 162 and 85). Larger runs leave the cache: 2^26
-#: float64 take 261 ms in 64 chunks, 305 in 16.
-THREADS_RUN_BYTES = 8 << 20
-#: The same on a cluster, where the chunks of a run may be on several workers: to move a MiB takes about as long
-#: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
-KEPT_RUN_BYTES = 8 << 20
-#: Least runs for each thread of a cluster if chunks are joined, so that no thread waits long for the last run.
-RUNS_PER_THREAD = 8
+#: Most bytes, or about as many, of neighbouring chunks that are one run, or whose needles are looked up together. Each
+#: run costs tasks, and a piece in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in
+#: runs of 1 MiB, 0.50 in runs of 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s). Each piece also waits for the
+#: interpreter's lock: on 16 threads, `sort` of 2^24 int64 takes 167 ms in 64 chunks of 2 MiB, 93 ms in 16 of 8 MiB
+#: (float64 162 and 85). Larger runs leave the cache: 2^26 float64 take 261 ms in 64 chunks, 305 in 16. On a cluster, to
+#: move a MiB takes about as long as a task: 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as
+#: alone. 2^24 needles in 2^22 int64, in parts of 0.5 / 1 / 2 / 4 / 8 / 16 MiB, take 3.3 / 2.4 / 1.5 / 1.4 / 1.3 / 1.5 s
+#: of CPU time.
+RUN_BYTES = 8 << 20
 #: Chunks of unknown size that one task of the host sorts.
 UNKNOWN_BUNDLE_CHUNKS = 16
 #: Bytes of the chunks that one task sorts on a GPU whose memory is unknown.
@@ -144,18 +142,19 @@ def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int,
     return tuple(groups)
 
 
-def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
+def join_small_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> Runs:
     """Join neighbouring chunks of the host into one run: fewer tasks, summaries and pieces."""
     # Each chunk is alone if a size is unknown, and on a device.
-    total = sum(given.sizes) * row_bytes
-    most: float = ALONE
-    if not (workers.devices or workers.staging_memory is not None or math.isnan(total)):
-        if exchange == "gather":
-            share = max(1.0, total / workers.threads)
-            share /= math.ceil(share / min(THREADS_RUN_BYTES, _bundle_bytes(workers)))  # as many runs for each thread
-            return tuple(even_parts(range(len(given.sizes)), given.sizes, share / max(row_bytes, 1), math.inf))
-        most = min(KEPT_RUN_BYTES, _bundle_bytes(workers), total / (RUNS_PER_THREAD * workers.threads))
-    return tuple(chunk_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
+    if workers.devices or workers.staging_memory is not None or math.isnan(sum(given.sizes)):
+        return tuple(chunk_ranges(range(len(given.sizes)), given.sizes, ALONE))
+    return runs_of_threads(given.sizes, max(row_bytes, 1), workers)
+
+
+def runs_of_threads(sizes: Sequence[Size], row_bytes: int, workers: Workers) -> Runs:
+    """Neighbouring chunks of the host in equal parts, as many for each thread."""
+    share = max(1.0, sum(sizes) * row_bytes / workers.threads)
+    share /= math.ceil(share / min(RUN_BYTES, _bundle_bytes(workers)))
+    return tuple(even_parts(range(len(sizes)), sizes, share / row_bytes, math.inf))
 
 
 def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: Turns | None = None) -> Runs:

@@ -140,7 +140,7 @@ def _runs_and_sources(
     if exchange == "join":
         return (tuple(range(len(given.sizes))),), ()
     if exchange not in BY_BUNDLES:
-        return join_small_chunks(given, row_bytes, exchange, workers), ()
+        return join_small_chunks(given, row_bytes, workers), ()
     gang = exchange == "gang"
     bundles = gang_bundles(given, workers) if gang else bundle_chunks(given, row_bytes, workers, turns)
     if given.presorted or workers.staging_memory is not None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..order import Order
-from .division import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
+from .division import chunk_ranges, runs_of_threads
 from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small
 from .terms import InputChunks, Projection, Runs, Size, Workers, format_chunks, format_count, format_size
 
@@ -138,12 +138,11 @@ def choose_membership(test: Order, compared: np.dtype[Any], size: Size) -> Searc
 
 def _near(needles: Sequence[Size], workers: Workers, memory: float) -> Runs:
     """Neighbouring chunks of needles that are looked up together; empty if each is alone."""
-    most = min(THREADS_RUN_BYTES, sum(needles) / (RUNS_PER_THREAD * workers.threads))
     if workers.devices:
         # One device does one search after the other, so a search of all of them takes the fewest steps.
-        most = DEVICE_SHARE * memory
-    found = tuple(chunk_ranges(range(len(needles)), needles, most))
-    return () if len(found) == len(needles) and not workers.devices else found
+        return tuple(chunk_ranges(range(len(needles)), needles, DEVICE_SHARE * memory))
+    found = () if math.isnan(sum(needles)) else runs_of_threads(needles, 1, workers)
+    return () if len(found) == len(needles) else found
 
 
 def describe_search(plan: SearchPlan) -> Projection:

@@ -188,7 +188,7 @@ def test_a_source_that_changes_is_detected(tmp_path, stages):
 @pytest.mark.parametrize("unknown", [False, True])
 def test_a_source_that_changes_behind_the_scan_does_not_report_wrong_sizes(tmp_path, unknown):
     x = changing_source(tmp_path)
-    with groups(2), mock.patch.object(division, "THREADS_RUN_BYTES", 1):  # each chunk is a run
+    with groups(2), mock.patch.object(division, "RUN_BYTES", 1):  # each chunk is a run
         found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="gather", method="radix")
     graph = dict(found.__dask_graph__())
     (scan,) = [key for key in graph if key[0].startswith("sort-scan")]

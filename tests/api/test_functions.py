@@ -933,8 +933,7 @@ def check(
             groups(data.draw(ours.groups)),
             dask.config.set(config),
             # Runs of single chunks, or of several.
-            mock.patch.object(division, "THREADS_RUN_BYTES", data.draw(st.sampled_from([1, 1 << 20]))),
-            mock.patch.object(division, "RUNS_PER_THREAD", data.draw(st.sampled_from([1, division.RUNS_PER_THREAD]))),
+            mock.patch.object(division, "RUN_BYTES", data.draw(st.sampled_from([1, 64, 1 << 20]))),
             # Of few samples, groups receive keys of their neighbours too; of fewer, kept runs count twice.
             mock.patch.object(counting, "SAMPLES_PER_GROUP", data.draw(st.sampled_from([256, 1]))),
             mock.patch.object(counting, "MOST_TASK_SAMPLES", data.draw(st.sampled_from([1 << 20, 1]))),

@@ -8,10 +8,20 @@ from typing import Any
 import dask
 import pytest
 
+from dask_gpusort.plan import division
+
 
 @pytest.fixture(scope="module", autouse=True)
 def workers_start_fast(workers_fork_from_a_server: None) -> None:
     """Of all clusters but those of scripts."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_run_a_chunk() -> Iterator[None]:
+    """Small chunks are not joined, so that few keys are several runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(division, "RUN_BYTES", 1)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ import dask_gpusort
 from dask_gpusort.chunk import steps
 from dask_gpusort.graph import exchanges
 from dask_gpusort.graph.sort import scan
+from dask_gpusort.plan import division
 from dask_gpusort.table import digits
 
 distributed = pytest.importorskip("distributed")
@@ -42,7 +43,8 @@ def test_auto_chooses_runs_if_the_memory_of_workers_is_unknown(client):
 
 
 @pytest.mark.parametrize(("workers", "memory"), [(1, "64 MiB"), (2, "1 MiB")])
-def test_auto_keeps_runs_on_workers_of_any_memory(workers, memory):
+def test_auto_keeps_runs_on_workers_of_any_memory(workers, memory, monkeypatch):
+    monkeypatch.setattr(division, "RUN_BYTES", 8 << 20)
     array = ours.make("f4", 100_000, "special")
     options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     in_memory = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}

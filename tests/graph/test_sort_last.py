@@ -163,7 +163,7 @@ def test_a_source_of_another_class_is_not_written(dtype):
     keys = SPREADS["random"](np.random.default_rng(0), SIZE).astype(dtype)
     held = da.from_array(keys, chunks=7_000).persist()
     darr = held.map_blocks(lambda block: block.view(Other), meta=keys[:0])
-    with mock.patch.object(division, "THREADS_RUN_BYTES", 1):  # each chunk is divided alone
+    with mock.patch.object(division, "RUN_BYTES", 1):  # each chunk is divided alone
         assert_same_bits(np.asarray(groups_of(darr, 4)[0]), np.sort(keys))
     assert_same_bits(held.compute(), keys)
 

@@ -61,7 +61,7 @@ def test_the_number_of_tasks_does_not_follow_that_of_chunks():
 def test_neighbours_are_looked_up_together_in_one_memory():
     plan = planned([8] * 4, [1 << 20] * 64, Workers(2), None, None, one_memory=True)
     assert plan.joined
-    assert [len(bundle) for bundle in plan.bundles] == [4] * 16
+    assert [len(bundle) for bundle in plan.bundles] == [8] * 8
     assert planned([8] * 4, [1 << 20] * 64, Workers(64), None, None, one_memory=True).bundles == ()
 
 
