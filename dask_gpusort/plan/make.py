@@ -35,6 +35,7 @@ def make_plan(
     exchange: Exchange,
     workers: Workers,
     groups: int | None,
+    sorts_last: bool = False,
 ) -> Plan:
     """Decide how an array is sorted into output chunks of some sizes; `groups` is the number asked for, if any."""
     # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
@@ -50,14 +51,17 @@ def make_plan(
         if joins:
             groups = 1
         elif groups is None:
-            groups = choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
+            if sorts_last:
+                groups = groups_sorted_last(sum(given.sizes) * row_bytes, workers.threads)
+            else:
+                groups = choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
         # Groups that are sorted once are equal parts of all chunks.
         parts = tuple((0, len(chunks), part, groups) for part in range(groups))
-        laid_out = parts if given.sorts_last else lay_out_groups(chunks, groups)
+        laid_out = parts if sorts_last else lay_out_groups(chunks, groups)
     samples = radix_bits = candidates = 0
-    if not (joins or given.sorts_last):
+    if not (joins or sorts_last):
         samples = counting.choose_samples(len(runs), len(laid_out), workers.staging_memory is not None)
         if exchange not in BY_BUNDLES and counting.unresolved_share(len(laid_out), samples) > counting.MOST_UNRESOLVED:
             candidates = counting.CANDIDATES_PER_GROUP * len(laid_out)
@@ -83,7 +87,7 @@ def make_plan(
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
         processes=workers.processes,
-        sorts_last=given.sorts_last,
+        sorts_last=sorts_last,
     )
 
 
@@ -117,8 +121,6 @@ def choose_groups(
 ) -> int:
     """Choose the number of groups of keys that become some output chunks."""
     total_bytes, most_bytes = sum(given.sizes) * row_bytes, given.most_keys * row_bytes
-    if given.sorts_last:
-        return groups_sorted_last(total_bytes, workers.threads)
     if math.isnan(total_bytes):
         if exchange == "runs" and not math.isnan(most_bytes):
             return min(len(chunks), count_groups(exchange, most_bytes, num_runs, len(chunks), workers))

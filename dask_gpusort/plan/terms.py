@@ -48,7 +48,6 @@ class InputChunks:
     packed: bool = False  # whether each key is packed from several arrays
     held: bool = False  # whether the chunks are in memory before the sort, and stay there
     task_bytes: int = 0  # bytes for each key that the task of a join takes beside the sort
-    sorts_last: bool = False  # whether chunks are divided at splitters, and groups alone are sorted
     most_keys: Size = math.nan  # an upper bound of the number of keys, where sizes are unknown; nan if there is none
 
 

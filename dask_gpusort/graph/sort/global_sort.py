@@ -81,7 +81,6 @@ def plan_for(
         holders, held = (holders, held) if asks else runtime.nearest_holders(inputs[0])
         held = held and None not in holders if holders else runtime.holds(inputs)
         given = replace(given, workers=holders, held=held)
-    given = replace(given, sorts_last=exchange == "gather" and not presorted and _sorts_last(request))
     plan = make_plan(
         request.order,
         given,
@@ -90,6 +89,7 @@ def plan_for(
         exchange=exchange,
         workers=workers,
         groups=setting("groups"),
+        sorts_last=exchange == "gather" and not presorted and _sorts_last(request),
     )
     return replace(plan, instead_of=instead_of)
 
