@@ -88,10 +88,10 @@ def explain_searchsorted(
     >>> import dask.array as da
     >>> import dask_gpusort
     >>> a = da.arange(4000, chunks=1000)
-    >>> v = da.zeros(4000, chunks=1000)
+    >>> v = da.zeros(4000, chunks=4000)
     >>> print(*dask_gpusort.explain_searchsorted(a, v).detail.splitlines()[:2], sep="\n")
     keys      31.25 kiB in 4 chunks
-    needles   31.25 kiB in 4 chunks
+    needles   31.25 kiB in 1 chunk
     """
     return explained(build_search, *_checked_search(a, v, side, sorter), detail=detail)
 

@@ -105,7 +105,7 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chun
 
 
 def groups_sorted_last(total_bytes: float, threads: int) -> int:
-    """Count the groups of keys that are sorted once."""
+    """Count the groups of keys that are sorted once: equal parts of all chunks."""
     wanted = max(threads, GROUPS_SORTED_LAST)
     return int(max(1, wanted if math.isnan(total_bytes) else min(wanted, total_bytes // SORTED_LAST_BYTES)))
 

@@ -50,14 +50,12 @@ def make_plan(
     else:
         if joins:
             groups = 1
+        elif groups is None and sorts_last:
+            groups = groups_sorted_last(sum(given.sizes) * row_bytes, workers.threads)
         elif groups is None:
-            if sorts_last:
-                groups = groups_sorted_last(sum(given.sizes) * row_bytes, workers.threads)
-            else:
-                groups = choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
+            groups = choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
-        # Groups that are sorted once are equal parts of all chunks.
         parts = tuple((0, len(chunks), part, groups) for part in range(groups))
         laid_out = parts if sorts_last else lay_out_groups(chunks, groups)
     samples = radix_bits = candidates = 0
