@@ -56,9 +56,8 @@ DEVICE_SHARE_BYTES = 1 << 30
 #: runs of 1 MiB, 0.50 in runs of 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s). Each piece also waits for the
 #: interpreter's lock: on 16 threads, `sort` of 2^24 int64 takes 167 ms in 64 chunks of 2 MiB, 93 ms in 16 of 8 MiB
 #: (float64 162 and 85). Larger runs leave the cache: 2^26 float64 take 261 ms in 64 chunks, 305 in 16. On a cluster, to
-#: move a MiB takes about as long as a task: 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as
-#: alone. 2^24 needles in 2^22 int64, in parts of 0.5 / 1 / 2 / 4 / 8 / 16 MiB, take 3.3 / 2.4 / 1.5 / 1.4 / 1.3 / 1.5 s
-#: of CPU time.
+#: move a MiB takes about as long as a task. 2^24 needles in 2^22 int64, in parts of 0.5 / 1 / 2 / 4 / 8 / 16 MiB, take
+#: 3.3 / 2.4 / 1.5 / 1.4 / 1.3 / 1.5 s.
 RUN_BYTES = 8 << 20
 #: Chunks of unknown size that one task of the host sorts.
 UNKNOWN_BUNDLE_CHUNKS = 16
