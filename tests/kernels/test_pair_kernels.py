@@ -157,7 +157,7 @@ def test_first_level_of_early_values(host, monkeypatch, dtype, extra):
     keys = rng.standard_normal(n) if dtype == "f8" else bits_of_keys(rng, dtype, n, "random")
     key, source = device_key(keys.dtype), host.array(keys)
     elements = indexed_elements(key, "u32")
-    buckets = early_values.map_pairs(source, key, elements)
+    buckets = early_values.map_pairs(source, key, elements, lambda: False)
     partition.describe_segments(elements, buckets)
     codes, positions = host.empty(n, key.code_dtype), host.empty(n, "u4")
     starts = buckets.tables["coarse_cursors"]
@@ -183,7 +183,7 @@ def test_early_values_of_any_width(device, early_outcomes, dtype, width):
 
 
 @only_host
-@pytest.mark.parametrize("distribution", ["random", "few", "equal", "sorted", "low entropy", "zipf"])
+@pytest.mark.parametrize("distribution", ["random", "few", "equal", "sorted", "reversed", "low entropy", "zipf"])
 @pytest.mark.parametrize("dtype", ["i4", "f4", "u8"])
 def test_early_values_of_any_distribution(device, early_outcomes, dtype, distribution):
     for n in (TWO_LEVELS // LSD_TILE * LSD_TILE + extra for extra in (0, 1, LSD_TILE - 1)):

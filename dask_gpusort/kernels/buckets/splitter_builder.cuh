@@ -8,8 +8,9 @@ namespace gpusort {
 struct SampleRange {
     u64 least_complement;  // both are maxima from zero
     u64 greatest;
+    u64 falls, rises;  // whether some sample is less, or greater, than the one before
 };
-constexpr int kSampleRangeBytes = 16;
+constexpr int kSampleRangeBytes = 32;
 static_assert(sizeof(SampleRange) == kSampleRangeBytes, "splitters.py allocates ranges of this size");
 
 constexpr int kMapThreads = 1024;

@@ -143,16 +143,16 @@ struct MapFlags {
     u32 by_value;       // coordinates are those of ValueDomain
     u32 is_imbalanced;  // so many samples share so few buckets that a partition would gain nothing
     u32 is_narrow;      // the samples' codes are within 2^32 of each other
+    u32 is_in_order;    // no sample falls behind the one before, or none rises
 };
 
 // What the host reads of a map, in the order in which it is known.
 struct MapReadback {
     MapFlags flags;
-    u32 unused;       // aligns the next words
     u32 is_too_wide;  // a code of some key is outside the 2^32 codes from `base` on
     u64 base;         // what narrow codes count from
 };
-constexpr int kMapFlagsBytes = 16;
+constexpr int kMapFlagsBytes = 20;
 static_assert(sizeof(MapFlags) == kMapFlagsBytes, "splitters.py reads so many bytes of a map");
 constexpr int kNarrowBaseOffset = 20;
 constexpr int kReadbackBytes = 32;

@@ -20,17 +20,23 @@ __global__ void sample_codes(const void* keys, Offset n, typename Source::Code* 
     using Code = typename Source::Code;
     const u32 j = blockIdx.x * blockDim.x + threadIdx.x;
     u64 least_complement = 0, greatest = 0;
+    Code code = 0;
     if (j < num_samples) {
-        const Code code = Source::load(keys, sample_position(j, n / num_samples), 0);
+        code = Source::load(keys, sample_position(j, n / num_samples), 0);
         samples[j] = code;
         least_complement = ~u64(code);
         greatest = code;
     }
     least_complement = warp_max(least_complement);
     greatest = warp_max(greatest);
+    const Code before = __shfl_up_sync(kWholeWarp, code, 1);  // its own of lane 0
+    const u32 falls = __ballot_sync(kWholeWarp, j < num_samples && code < before);
+    const u32 rises = __ballot_sync(kWholeWarp, j < num_samples && before < code);
     if (threadIdx.x % kWarpThreads == 0) {
         raise_max(&range->least_complement, least_complement);
         raise_max(&range->greatest, greatest);
+        raise_max(&range->falls, falls != 0);
+        raise_max(&range->rises, rises != 0);
     }
 }
 
@@ -93,6 +99,7 @@ __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 
         }
     }
     const u32 before = builder.begin(intervals, shape.is_uniform, own);
+    if (threadIdx.x == 0) map->flags.is_in_order = !(range->falls && range->rises);
     if (by_value && threadIdx.x == 0) {
         map->flags.by_value = 1;
         map->transform = transform;

@@ -41,6 +41,7 @@ class MapFlags(NamedTuple):
     by_value: int
     is_imbalanced: int
     is_narrow: int
+    is_in_order: int
 
 
 def read_map_flags(splitters: Any) -> Readback:

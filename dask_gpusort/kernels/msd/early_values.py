@@ -11,7 +11,9 @@ H200 however narrow the values are. A coarse bucket of 2^20 values fits the seco
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from ..launch.arrays import bytes_of_type, type_of_bytes
 from ..launch.launch import Readback, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
+from .in_order import store_in_order
 from .msd import CoarseBuckets, block_sort_shape, sort_coarse_buckets
 from .partition import BucketMap, StablePartition, describe_segments, map_buckets, split_fine
 from .recursive_partition import SegmentList, partition_recursively
@@ -41,9 +44,11 @@ def sort_with_early_values(
     """Stable sort of pairs, with values of a C++ type; False, with nothing written, where the keys are too skewed."""
     cupy = require_cupy()
     n, elements = keys.size, indexed_elements(key, "u32")
-    buckets = map_pairs(keys, key, elements)
-    if buckets is None:
-        return False
+    moved = replace(tied_elements(key, type_name, type_name), source=f"Keys<{key.order}>")
+    store = partial(store_in_order, elements, (keys, values), (keys_out, values_out), n, moved)
+    buckets = map_pairs(keys, key, elements, store)
+    if isinstance(buckets, bool):
+        return buckets
     with side_by_side:
         tile = describe_segments(elements, buckets)
         codes, bucket_values = cupy.empty(n, key.code_dtype), cupy.empty(n * bytes_of_type(type_name), np.uint8)
@@ -68,19 +73,20 @@ def outputs_alone(keys_out: Any, positions_out: Any) -> Arrays:
     return Arrays([None, None], [None, None], keys_out, positions_out)
 
 
-def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> BucketMap | None:
-    """Give the buckets of both levels, by keys alone; `None` where the keys are too skewed."""
+def map_pairs(keys: Any, key: DeviceKey, elements: Elements, store: Callable[[], bool]) -> BucketMap | bool:
+    """Give the buckets of both levels, by keys alone; without them, as `map_buckets`."""
     # Positions would split the buckets of frequent 32-bit keys, but those in the coarse buckets are not known yet.
     cupy = require_cupy()
     n = keys.size
     shape, num_fine = block_sort_shape(elements, n)
     canonical = tied_elements(key, "u32", "NoValue")
-    buckets = map_buckets(canonical, keys, n, num_fine, split_fine(num_fine), lambda found: found, may_decline=True)
-    if buckets is None or key.itemsize == WIDE_CODE:
+    split, rest = split_fine(num_fine), lambda found: found
+    buckets = map_buckets(canonical, keys, n, num_fine, split, rest, store, True)
+    if isinstance(buckets, bool) or key.itemsize == WIDE_CODE:
         return buckets
     sizes = buckets.starts[1:] - buckets.starts[:-1]
     skewed = cupy.where(sizes > np.uint64(shape.capacity), sizes, np.uint64(0)).sum(keepdims=True)
-    return None if Readback(skewed).wait()[0] > tuning.SKEWED_SHARE * n else buckets
+    return False if Readback(skewed).wait()[0] > tuning.SKEWED_SHARE * n else buckets
 
 
 def sort_buckets(key: DeviceKey, coarse: CoarseBuckets, codes: Any) -> None:

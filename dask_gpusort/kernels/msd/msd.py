@@ -25,6 +25,7 @@ from ..launch.loader import require_cupy
 from ..lsd import lsd
 from ..policy import tuning
 from ..policy.limits import block_sort_shapes, main_shapes, most_fine
+from .in_order import store_in_order
 from .partition import BucketMap, DigitMap, Partition, Segments, describe_segments, map_buckets, split_fine
 from .recursive_partition import SegmentList, partition_recursively
 
@@ -47,6 +48,12 @@ class SortTask:
     def inputs(self) -> tuple[Any, Any]:
         """Keys and payloads."""
         return self.keys, self.payload
+
+    def store(self) -> bool:
+        """Store the elements if their keys are in order."""
+        outputs = self.arrays.keys_out, self.arrays.positions_out
+        # A partition has lost the order of equal keys that have a payload.
+        return self.payload is None and store_in_order(self.elements, self.inputs, outputs, self.n)
 
 
 @dataclass
@@ -93,8 +100,8 @@ def sort_part(task: SortTask) -> bool:
         return True
     shape, num_fine = block_sort_shape(elements, n)
     unsorted = sort_two_levels(task, shape, num_fine)
-    if unsorted is None:
-        return False
+    if isinstance(unsorted, bool):
+        return unsorted
     elements, arrays, buckets = unsorted
     partition_recursively(elements, shape, n, arrays, 1, SegmentList.of_overflow(buckets))
     return True
@@ -109,10 +116,10 @@ def sort_parts(task: SortTask) -> bool:
     with side_by_side:
         partition = functools.partial(partition_coarse, replace(task, elements=elements))
         coarse = map_buckets(
-            elements, task.keys, task.n, num_fine, num_fine // num_parts, partition, may_decline=task.may_decline
+            elements, task.keys, task.n, num_fine, num_fine // num_parts, partition, task.store, task.may_decline
         )
-    if coarse is None:
-        return False
+    if isinstance(coarse, bool):
+        return coarse
     for begin, end in pairwise([0, *Readback(coarse.buckets.cursors).wait()]):
         if begin < end:
             sort_part(part_of(replace(task, elements=replace(elements, source=elements.codes)), begin, end))
@@ -131,8 +138,8 @@ def part_of(task: SortTask, begin: int, end: int) -> SortTask:
 
 def sort_two_levels(
     task: SortTask, shape: tuning.BlockSortShape, num_fine: int
-) -> tuple[Elements, Arrays, Buckets] | None:
-    """Two partitions and the block sort, with the buckets that it may leave; `None` where the sort is declined."""
+) -> tuple[Elements, Arrays, Buckets] | bool:
+    """Two partitions and the block sort, with the buckets that it may leave; without them, as `map_buckets`."""
 
     def sort_mapped(buckets: BucketMap) -> tuple[Elements, Arrays, Buckets]:
         coarse = partition_coarse(task, buckets)
@@ -143,7 +150,7 @@ def sort_two_levels(
 
     with side_by_side:
         return map_buckets(
-            task.elements, task.keys, task.n, num_fine, split_fine(num_fine), sort_mapped, may_decline=task.may_decline
+            task.elements, task.keys, task.n, num_fine, split_fine(num_fine), sort_mapped, task.store, task.may_decline
         )
 
 

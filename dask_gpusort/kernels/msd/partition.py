@@ -180,10 +180,10 @@ def map_buckets(
     num_fine: int,
     fine_per_coarse: int,
     rest: Callable[[BucketMap], T],
-    *,
+    store: Callable[[], bool],
     may_decline: bool,
-) -> T | None:
-    """Sample and count n keys, and do the rest; `None` where the sort is declined, since the map is imbalanced."""
+) -> T | bool:
+    """Sample and count n keys, and do the rest; True if they are in order and `store` is, False if they are skewed."""
     # What the host reads back decides the kernels of the rest, which are requested for both kinds of maps before.
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
@@ -204,8 +204,10 @@ def map_buckets(
         for kind in SPLITTERS, UNIFORM:
             side_by_side.presume(functools.partial(rest, replace(usual, kind=kind)))
     found = MapFlags(*flags.wait())  # the device is still counting
+    if found.is_in_order and store():
+        return True
     if found.is_imbalanced and may_decline:
-        return None
+        return False
     domain = elements.domain if found.by_value else elements.code_domain
     kind = UNIFORM if found.is_uniform else SPLITTERS
     return rest(replace(usual, domain=domain, kind=kind, is_narrow=bool(found.is_narrow)))

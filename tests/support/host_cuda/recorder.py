@@ -18,7 +18,10 @@ from .device import GPUS, HostArray, HostCupy, KernelFault, Limits, stand_in
 #: level of the recursive partition.
 MOST_READS = 3
 #: Flags that a sample can yield (see `dask_gpusort.kernels.buckets.splitters.MapFlags`).
-MAP_FLAGS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
+MAP_FLAGS = [
+    *((0, 0, 0, 0, 0), (1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (1, 1, 0, 0, 0)),
+    *((1, 0, 0, 1, 0), (0, 0, 1, 0, 0), (0, 0, 0, 0, 1)),
+]
 #: The same on all GPUs.
 MOST_THREADS, MOST_BLOCKS = 1024, (1 << 31) - 1
 
