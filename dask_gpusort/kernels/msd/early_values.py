@@ -44,8 +44,8 @@ def sort_with_early_values(
     """Stable sort of pairs, with values of a C++ type; False, with nothing written, where the keys are too skewed."""
     cupy = require_cupy()
     n, elements = keys.size, indexed_elements(key, "u32")
-    moved = replace(tied_elements(key, type_name, type_name), source=f"Keys<{key.order}>")
-    store = partial(store_in_order, elements, (keys, values), (keys_out, values_out), n, moved)
+    stored = replace(tied_elements(key, type_name, type_name), source=f"Keys<{key.order}>")
+    store = partial(store_in_order, elements, (keys, values), (keys_out, values_out), n, stored)
     buckets = map_pairs(keys, key, elements, store)
     if isinstance(buckets, bool):
         return buckets

@@ -4,11 +4,11 @@
 namespace gpusort {
 
 constexpr int kLookThreads = 256;
-constexpr int kLookItems = 16;
+constexpr int kLookItems = 8;
 constexpr int kLookTile = kLookThreads * kLookItems;
 
-// Whether some code is less than its predecessor, and whether one is greater: two words, zeros before. Equal codes with
-// values count as greater: turned, they would change places.
+// Whether some code of at least two is less than its predecessor, and whether one is greater: two words, zeros before.
+// Equal codes with values count as greater: turned, they would change places.
 template <class Source, class Value>
 __global__ void __launch_bounds__(kLookThreads) find_steps(const void* keys, Offset n, u32* found) {
     const volatile u32* known = found;
@@ -17,8 +17,7 @@ __global__ void __launch_bounds__(kLookThreads) find_steps(const void* keys, Off
     bool falls = false, rises = false;
 #pragma unroll
     for (int k = 0; k < kLookItems; ++k) {
-        const Offset i = first + k * kLookThreads;
-        if (i + 1 >= n) break;
+        const Offset i = min(first + k * kLookThreads, n - 2);  // no branch, so that no load waits for another
         const auto code = Source::load(keys, i, 0), next = Source::load(keys, i + 1, 0);
         falls = falls || next < code;
         rises = rises || code < next || (kHasValues<Value> && code == next);

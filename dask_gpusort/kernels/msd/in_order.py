@@ -16,20 +16,20 @@ STORE_THREADS = 256
 
 
 def store_in_order(
-    elements: Elements, inputs: tuple[Any, Any], outputs: tuple[Any, Any], n: int, moved: Elements | None = None
+    elements: Elements, inputs: tuple[Any, Any], outputs: tuple[Any, Any], n: int, stored: Elements | None = None
 ) -> bool:
     """Store n elements as they are, or turned if their keys descend; False, with nothing written, if neither sorts.
 
-    `moved` are the same elements as they are stored, if those that are compared lose bits.
+    `stored` are the same elements as they are stored, if those that are compared lose bits.
     """
-    (keys, values), (keys_out, positions_out), moved = inputs, outputs, moved or elements
+    (keys, values), (keys_out, positions_out), stored = inputs, outputs, stored or elements
     found = require_cupy().zeros(2, np.uint32)
     name = instance("find_steps", elements.source, elements.payload_type)
     Launch(SOURCE, name, blocks_for(n, LOOK_TILE), LOOK_THREADS, (keys, np.uint64(n), found)).run()
     falls, rises = Readback(found).wait()
     is_there = keys_out is not None and positions_out is None and keys.data.ptr == keys_out.data.ptr
     if not (falls and rises) and (falls or not is_there):
-        name = instance("store_in_order", moved.source, moved.sink, moved.payload_type)
+        name = instance("store_in_order", stored.source, stored.sink, stored.payload_type)
         arguments = keys, values, *outputs, np.uint64(n), np.uint32(falls)
         Launch(SOURCE, name, blocks_for(n, 2 * STORE_THREADS), STORE_THREADS, arguments).run()
     return not (falls and rises)
