@@ -330,6 +330,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "kernels/host/test_launches.py": {
         "launches: memory that is known by its address": ("self.kept.append(memory)", "pass"),
     },
+    "kernels/test_in_order.py": {
+        "keys in order: the look at all": ("return not (falls and rises)", "return True"),
+        "keys in order: turned": ("np.uint64(n), np.uint32(falls)", "np.uint64(n), np.uint32(0)"),
+        "keys in order: turned in their own memory": ("and (falls or not is_there):", "and not is_there:"),
+        "keys in order: bits of pairs": (
+            'replace(tied_elements(key, type_name, type_name), source=f"Keys<{key.order}>")',
+            "tied_elements(key, type_name, type_name)",
+        ),
+    },
     "kernels/test_few_values.py": {
         "few values: a code behind all others": ("np.full(SLOTS + 1, len(self._slots) - 1)", "np.zeros(SLOTS + 1)"),
         "few values: one too many": ("if found[-1] > MOST_FEW:", "if found[-1] > MOST_FEW + 1:"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import host_cuda
-from support.gpu_checks import assert_bits, expected_codes, expected_positions, expected_sorted
+from support.gpu_checks import assert_bits, expected_positions, expected_sorted
 from support.gpu_data import make_keys
 from support.host_kernels import TWO_LEVELS, use_small_blocks
 from support.marks import by_device, grid
@@ -15,7 +15,6 @@ from dask_gpusort.kernels.buckets import counting, splitters
 from dask_gpusort.kernels.keys.dtypes import Arrays, device_key
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.launch.loader import SOURCES
-from dask_gpusort.kernels.msd import early_values, in_order, msd
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
@@ -36,13 +35,6 @@ def calls(recorder):
         record_sorts(recorder, "f8")
         for dtype in ("u4", "f4"):
             recorder.record(sample_splitters, recorder.empty(1 << 21, dtype))
-        with pytest.MonkeyPatch.context() as early:
-            early.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
-            for dtype, descending in IN_ORDER_SORTS:
-                keys, options = recorder.empty(TWO_LEVELS, dtype), {"descending": descending}
-                for function in (kernels.sort_keys, kernels.sorted_codes, kernels.argsort, kernels.sort_with_positions):
-                    recorder.record(function, keys, **options)
-                recorder.record(kernels.sort_pairs, keys, recorder.empty(TWO_LEVELS, "i8"), **options)
         use_three_levels(patch)
         for dtype in ("i4", "f8"):
             record_sorts(recorder, dtype)
@@ -79,53 +71,6 @@ def test_more_than_two_levels(device, monkeypatch, dtype, call, kind):
     array = device.array(keys)
     kernels.sort_keys(array, out=array)
     assert_bits(array, expected_sorted(keys, False))
-
-
-#: Keys in order, and whether keys alone, or with positions or values, are stored as they are or turned.
-IN_ORDER = {
-    "ascending": (lambda n: np.arange(n) // 3, True, True),
-    "descending": (lambda n: -np.arange(n), True, True),
-    "descending, with ties": (lambda n: -(np.arange(n) // 3), True, False),
-    "two swapped": (lambda n: np.roll(np.arange(n) // 2, 1), False, False),
-    "two swapped, descending": (lambda n: -np.roll(np.arange(n) // 2, 1), False, False),
-    "zeros that ascend as codes": (lambda n: np.where(np.arange(n) < n // 2, -0.0, 0.0), True, True),
-    "zeros that descend as codes": (lambda n: np.where(np.arange(n) < n // 2, 0.0, -0.0), True, True),
-}
-IN_ORDER_SORTS = [("i4", True), ("f8", False)]
-
-
-@pytest.mark.parametrize(("dtype", "descending"), IN_ORDER_SORTS)
-@pytest.mark.parametrize("kind", IN_ORDER)
-def test_keys_in_order_are_stored(device, monkeypatch, dtype, descending, kind):
-    if device.is_small:
-        use_small_blocks(monkeypatch)
-    monkeypatch.setattr(tuning, "PARTITIONED_KEYS", {})
-    monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
-    outcomes, plain = [], in_order.store_in_order
-    for module in (msd, early_values):
-        monkeypatch.setattr(module, "store_in_order", lambda *of: outcomes.append(plain(*of)) or outcomes[-1])
-    make, alone, indexed = IN_ORDER[kind]
-    keys = make(TWO_LEVELS if device.is_small else LARGE).astype(dtype)
-    keys = np.ascontiguousarray(keys[::-1]) if descending else keys
-    source, order = device.array(keys), expected_positions(keys, descending)
-    ordered, values = expected_sorted(keys, descending), np.arange(keys.size) * 7
-    assert_bits(kernels.sort_keys(source, descending=descending), ordered)
-    assert_bits(kernels.sorted_codes(source, descending=descending), np.sort(expected_codes(keys, descending)))
-    array = device.array(keys)
-    assert_bits(kernels.sort_keys(array, descending=descending, out=array), ordered)
-    assert (outcomes == [True] * 3) if alone else not any(outcomes)
-    outcomes.clear()
-    positions = device.array(np.zeros(keys.size, np.int64))
-    begin = positions.view(dtype)[: keys.size]
-    begin[...] = source
-    assert_bits(kernels.argsort(begin, descending=descending, out=positions), order)
-    found = kernels.sort_with_positions(source, descending=descending)
-    pairs = kernels.sort_pairs(source, device.array(values), descending=descending)
-    assert (outcomes == [True] * 3) if indexed else not any(outcomes)
-    assert_bits(found[1], order.astype(np.uint32))
-    assert_bits(pairs[1], values[order])
-    for array in (found[0], pairs[0]):
-        assert_bits(array, keys[order])
 
 
 def and_of(words, rng, n):
