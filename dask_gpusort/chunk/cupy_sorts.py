@@ -123,7 +123,7 @@ def _sort_runs(runs: Sequence[Run], order: Order) -> Run:
         return Run(kernels.sort_keys(joined.keys, out=joined.keys))
     keys = decode(joined.keys, order)
     if not joined.values and order.coded:
-        ordered = kernels.sort_keys(keys, descending=order.descending, stable=True, out=keys)
+        ordered = kernels.sort_keys(keys, descending=order.descending, stable=True)
         return Run(encode_own(ordered, order))
     permutation = argsort_keys(keys, order)
     companions = tuple(kernels.gather(value, permutation) for value in joined.values)
@@ -237,7 +237,7 @@ def sort_chunks(chunks: Sequence[Any], order: Order) -> Any:
     """Sort the user's keys of several chunks as one array."""
     keys, copied = concatenate_chunks(chunks)
     if order.coded:
-        out = keys if copied else None
+        out = keys if copied and not order.has_ties else None  # ties are restored from the keys
         return kernels.sort_keys(keys, descending=order.descending, stable=order.has_ties, out=out)
     if order.less is not None:
         check_less(keys, order)

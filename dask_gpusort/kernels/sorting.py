@@ -104,8 +104,10 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
     magnitude = key.code_dtype.type((1 << 8 * key.itemsize - 1) - 1)
     infinity = np.array(np.inf, keys.dtype).view(key.code_dtype)[()]
     for first, last in tie_ranges(out, descending):
-        is_nan = int(out[first : first + 1].view(key.code_dtype)[0]) & int(magnitude) > int(infinity)
-        out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
+        ends = out[first : last : max(last - first - 1, 1)].view(key.code_dtype).get()
+        if ends[0] != ends[-1]:  # else all are the same bits, which the order of the codes has put together
+            is_nan = int(ends[0]) & int(magnitude) > int(infinity)
+            out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
 
 
 def sort_each(

@@ -11,8 +11,6 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.msd import early_values, in_order, msd
 from dask_gpusort.kernels.policy import tuning
 
-pytestmark = pytest.mark.slow
-
 LARGE = (1 << 22) + 3
 
 

@@ -184,3 +184,14 @@ def test_floats_are_mapped_by_value(device, dtype, kind):
     for descending in BOTH:
         sort_keys(device, keys, descending=descending, algorithm="msd")
         argsort(device, keys, descending=descending)
+
+
+@pytest.mark.parametrize("tied", [[0.0, -0.0, np.nan, -np.nan], [0.0, -np.nan]], ids=["both signs", "one sign"])
+@pytest.mark.parametrize("descending", BOTH)
+def test_ties_keep_the_order_of_the_input(device, tied, descending):
+    keys = np.random.default_rng(21).choice([-1.0, 2.0, *tied], BLOCK_SORT_KEYS - 1).astype("f4")
+    for few in (keys, keys[:7]):
+        sort_stably(device, few, descending=descending)
+        array = device.array(few)
+        kernels.sort_keys(array, descending=descending, stable=True, out=array)
+        assert_bits(array, few[expected_positions(few, descending)])

@@ -8,7 +8,7 @@ constexpr int kLookItems = 8;
 constexpr int kLookTile = kLookThreads * kLookItems;
 
 // Whether some code of at least two is less than its predecessor, and whether one is greater: two words, zeros before.
-// Equal codes with values count as greater: turned, they would change places.
+// Equal codes with values count as greater: turned, they would lose the order of the input.
 template <class Source, class Value>
 __global__ void __launch_bounds__(kLookThreads) find_steps(const void* keys, Offset n, u32* found) {
     const volatile u32* known = found;
