@@ -42,6 +42,15 @@ def are_nan(keys: Any) -> Any:
     return changes(keys, keys, False) if may_be_nan(keys.dtype) else np.zeros_like(keys, dtype=bool)
 
 
+def is_any_nan(keys: Any) -> bool:
+    """Tell whether some key is NaN or NaT."""
+    if keys.dtype.kind != "f" or not keys.size:
+        return may_be_nan(keys.dtype) and bool(are_nan(keys).any())
+    with np.errstate(invalid="ignore"):
+        largest = keys.max()  # of floats it is NaN, by one read
+    return bool(largest != largest)
+
+
 def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
     """Tell elementwise whether keys are not equal to others."""
     # NumPy warns of signalling NaN. Of a missing string, both its `==` and its `!=` are False.
@@ -219,22 +228,20 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     """Give the ranks of a chunk's keys along an axis that is whole in the chunk."""
     rows = np.moveaxis(block, axis, -1)
     dtype = ranking.dtype_of(block.dtype)
-    found = np.empty_like(rows, dtype=dtype)
     if block.size:
         matrix = rows.reshape(-1, rows.shape[-1])
         found = ops_for(rows).rank_keys(matrix, ranking.method, dtype, ranking.descending).reshape(rows.shape)
-    if may_be_nan(block.dtype):
-        nans = are_nan(rows)
-        some = bool(nans.any())
-        ranking.refuse_nan(some)
-        if ranking.pct:
-            # Where all keys are NaN, so are all ranks.
-            found /= np.maximum(rows.shape[-1] - nans.sum(axis=-1, keepdims=True), 1)
-        if dtype.kind == "f" and some:
-            without = nans if ranking.nan_policy == "omit" else nans.any(axis=-1, keepdims=True)
-            found = np.where(without, np.nan, found)
-    elif ranking.pct:
-        found /= rows.shape[-1]
+    else:
+        found = np.empty_like(rows, dtype=dtype)
+    some = is_any_nan(rows)
+    ranking.refuse_nan(some)
+    nans = are_nan(rows) if some else None
+    if ranking.pct:
+        # Where all keys are NaN, so are all ranks.
+        found /= rows.shape[-1] if nans is None else np.maximum(rows.shape[-1] - nans.sum(axis=-1, keepdims=True), 1)
+    if nans is not None and dtype.kind == "f":
+        without = nans if ranking.nan_policy == "omit" else nans.any(axis=-1, keepdims=True)
+        found = np.where(without, np.nan, found)
     return np.moveaxis(found, -1, axis)
 
 

@@ -8,7 +8,7 @@ namespace gpusort {
 struct SampleRange {
     u64 least_complement;  // both are maxima from zero
     u64 greatest;
-    u64 falls, rises;  // whether some sample is less, or greater, than the one before
+    u64 falls, rises;  // whether some sample is less, or greater, than the one before it
 };
 constexpr int kSampleRangeBytes = 32;
 static_assert(sizeof(SampleRange) == kSampleRangeBytes, "splitters.py allocates ranges of this size");

@@ -20,23 +20,17 @@ __global__ void sample_codes(const void* keys, Offset n, typename Source::Code* 
     using Code = typename Source::Code;
     const u32 j = blockIdx.x * blockDim.x + threadIdx.x;
     u64 least_complement = 0, greatest = 0;
-    Code code = 0;
     if (j < num_samples) {
-        code = Source::load(keys, sample_position(j, n / num_samples), 0);
+        const Code code = Source::load(keys, sample_position(j, n / num_samples), 0);
         samples[j] = code;
         least_complement = ~u64(code);
         greatest = code;
     }
     least_complement = warp_max(least_complement);
     greatest = warp_max(greatest);
-    const Code before = __shfl_up_sync(kWholeWarp, code, 1);  // its own of lane 0
-    const u32 falls = __ballot_sync(kWholeWarp, j < num_samples && code < before);
-    const u32 rises = __ballot_sync(kWholeWarp, j < num_samples && before < code);
     if (threadIdx.x % kWarpThreads == 0) {
         raise_max(&range->least_complement, least_complement);
         raise_max(&range->greatest, greatest);
-        raise_max(&range->falls, falls != 0);
-        raise_max(&range->rises, rises != 0);
     }
 }
 
@@ -46,10 +40,11 @@ __device__ __forceinline__ bool fit_transform(const SampleRange* range, LinearTr
     return Domain::fit(Code(~range->least_complement), Code(range->greatest), transform);
 }
 
-// Add the samples in each interval to `counts`: by code, and behind those by value.
+// Add the samples in each interval to `counts`: by code, and behind those by value. Whether samples fall or rise is found
+// by block, not where they are drawn: thousands of warps would write to one word.
 template <class Domain>
 __global__ void __launch_bounds__(kMapThreads)
-    count_samples(const typename Domain::Code* samples, u32 num_samples, const SampleRange* range, u32* counts) {
+    count_samples(const typename Domain::Code* samples, u32 num_samples, SampleRange* range, u32* counts) {
     using Code = typename Domain::Code;
     constexpr int kCounted = kIntervals * (Domain::kByValue ? 2 : 1);
     __shared__ u32 block_counts[kCounted];
@@ -60,13 +55,19 @@ __global__ void __launch_bounds__(kMapThreads)
     const Domain domain(transform);
     for (int i = threadIdx.x; i < kCounted; i += kMapThreads) block_counts[i] = 0;
     __syncthreads();  // counts are zero before samples are counted
+    bool falls = false, rises = false;
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
-        const Code code = samples[j];
+        const Code code = samples[j], before = samples[j > 0 ? j - 1 : 0];
+        falls = falls || code < before;
+        rises = rises || before < code;
         atomicAdd(&block_counts[intervals.interval(code)], 1u);
         if (has_transform)
             atomicAdd(&block_counts[kIntervals + EqualIntervals().interval(domain.coordinate(code))], 1u);
     }
-    __syncthreads();  // the block's samples are counted before its counts are added
+    falls = __syncthreads_or(falls);  // the block's samples are counted before its counts are added
+    rises = __syncthreads_or(rises);
+    if (threadIdx.x == 0 && falls) range->falls = 1;
+    if (threadIdx.x == 0 && rises) range->rises = 1;
     for (int i = threadIdx.x; i < kCounted; i += kMapThreads) {
         if (block_counts[i] > 0) atomicAdd(&counts[i], block_counts[i]);
     }
