@@ -398,6 +398,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "api/test_functions.py::test_kept_runs[rank]"
     ): {
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
+        "ranks: whether some are NaN": ("return bool(largest != largest)", "return False"),
     },
     (
         "api/test_functions.py::test_one_dimension[searchsorted] api/test_functions.py::test_kept_runs[searchsorted] "

@@ -107,7 +107,7 @@ def divide_distinct(
     joined = (
         bundle_chunks(given, row_bytes, workers)
         if exchange in BY_TASKS
-        else join_small_chunks(given, row_bytes, exchange, workers)
+        else join_small_chunks(given, row_bytes, workers)
     )
     ordered = keeps_order(order, columns)
     parts = tuple(sorted(part for bundle in joined for part in parts_of(bundle, second, ordered)))
