@@ -8,7 +8,8 @@ from support.gpu_checks import assert_bits, expected_codes, expected_positions, 
 from support.host_kernels import TWO_LEVELS, use_small_blocks
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.msd import early_values, in_order, msd
+from dask_gpusort.kernels.keys.transform import store_in_order
+from dask_gpusort.kernels.msd import early_values, msd
 from dask_gpusort.kernels.policy import tuning
 
 LARGE = (1 << 22) + 3
@@ -50,7 +51,7 @@ SORTS = [("i4", True), ("f8", False)]
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_in_order_are_stored(device, monkeypatch, dtype, descending, kind):
     use_partitions(monkeypatch, device.is_small)
-    outcomes, plain = [], in_order.store_in_order
+    outcomes, plain = [], store_in_order
     for module in (msd, early_values):
         monkeypatch.setattr(module, "store_in_order", lambda *of: outcomes.append(plain(*of)) or outcomes[-1])
     make, alone, indexed = KINDS[kind]

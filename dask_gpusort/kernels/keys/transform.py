@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from ..launch.arrays import INDEX_LIMIT, check_array, check_side, is_movable, prepare_out, type_of_bytes
-from ..launch.launch import Launch, blocks_for, instance, side_by_side
+from ..launch.launch import Launch, Readback, blocks_for, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
-from .dtypes import device_key
+from .dtypes import Elements, device_key
 
 SOURCE = "keys/transform.cu"
 THREADS = 256  # the launch bound of the kernels that have one
 NEEDLE_THREADS = cxx_constant(SOURCE, "kNeedleThreads")
 NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(SOURCE, "kNeedlesPerThread")
 RANK_THREADS = cxx_constant(SOURCE, "kRankThreads")
+LOOK_THREADS, LOOK_TILE = (cxx_constant(SOURCE, name) for name in ("kLookThreads", "kLookTile"))
 THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 PHILOX_OUTPUTS = cxx_constant(SOURCE, "kPhiloxOutputs")
 
@@ -137,6 +138,26 @@ def scatter(values: Any, positions: Any, out: Any) -> None:
     n = positions.size
     name = instance("scatter", type_of_bytes(values.itemsize), type_of_bytes(positions.itemsize))
     launch_per_element(name, n, (values, positions, out, np.uint64(n)))
+
+
+def store_in_order(
+    elements: Elements, inputs: tuple[Any, Any], outputs: tuple[Any, Any], n: int, stored: Elements | None = None
+) -> bool:
+    """Store n elements as they are, or turned if their keys descend; False, with nothing written, if neither sorts.
+
+    `stored` are the same elements as they are stored, if those that are compared lose bits.
+    """
+    (keys, values), (keys_out, positions_out), stored = inputs, outputs, stored or elements
+    found = require_cupy().zeros(2, np.uint32)
+    name = instance("find_steps", elements.source, elements.payload_type)
+    Launch(SOURCE, name, blocks_for(n, LOOK_TILE), LOOK_THREADS, (keys, np.uint64(n), found)).run()
+    falls, rises = Readback(found).wait()
+    is_there = keys_out is not None and positions_out is None and keys.data.ptr == keys_out.data.ptr
+    if not (falls and rises) and (falls or not is_there):
+        name = instance("store_in_order", stored.source, stored.sink, stored.payload_type)
+        arguments = keys, values, *outputs, np.uint64(n), np.uint32(falls)
+        launch_per_element(name, blocks_for(n, 2), arguments)
+    return not (falls and rises)
 
 
 def tie_ranges(keys: Any, descending: bool) -> list[tuple[int, int]]:

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import WIDE_CODE, Arrays, DeviceKey, Elements, indexed_elements, tied_elements
-from ..keys.transform import decode, gather, run_gather, tie_ranges
+from ..keys.transform import decode, gather, run_gather, store_in_order, tie_ranges
 from ..launch.arrays import bytes_of_type, type_of_bytes
 from ..launch.launch import Readback, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
-from .in_order import store_in_order
 from .msd import CoarseBuckets, block_sort_shape, sort_coarse_buckets
 from .partition import BucketMap, StablePartition, describe_segments, map_buckets, split_fine
 from .recursive_partition import SegmentList, partition_recursively

@@ -20,12 +20,12 @@ import numpy as np
 from ..block_sort.block_sort import BlockSort, Buckets, run_block_sort, run_uniform_block_sort, sampled_buckets
 from ..buckets.splitters import narrow_base
 from ..keys.dtypes import Arrays, DeviceKey, Elements, indexed_elements, tied_elements
+from ..keys.transform import store_in_order
 from ..launch.launch import Readback, blocks_for, side_by_side
 from ..launch.loader import require_cupy
 from ..lsd import lsd
 from ..policy import tuning
 from ..policy.limits import block_sort_shapes, main_shapes, most_fine
-from .in_order import store_in_order
 from .partition import BucketMap, DigitMap, Partition, Segments, describe_segments, map_buckets, split_fine
 from .recursive_partition import SegmentList, partition_recursively
 
