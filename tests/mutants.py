@@ -356,22 +356,32 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "take_along_axis put_along_axis take": {
         "positions: negative ones": ("positions + size, positions)", "-positions, positions)"),
         "positions: clip": ("positions.clip(0, size - 1)", "positions.clip(0, size - 2)"),
-        "positions: where groups begin": ("positions[order] - starts[groups[order]]", "positions[order]"),
+        "positions: where groups begin": ("positions[order] - starts[named[order]]", "positions[order]"),
         "positions: the group of a bound": ('positions, "right")', 'positions, "left")'),
-        "positions: replies come back": ("whole[positions] = found", "whole[positions[::-1]] = found"),
+        "positions: replies come back": ("] = found\n            start +=", "] = found[::-1]\n            start +="),
     },
     (
         "api/test_functions.py::test_kept_runs[take] api/test_functions.py::test_kept_runs[take_along_axis] "
         "api/test_functions.py::test_kept_runs[put_along_axis] api/test_functions.py::test_kept_runs[shuffle]"
     ): {
-        "kept positions: all portions": ("range(first, last, PORTION_REQUESTS)", "range(first, last, 1 << 19)"),
-        "kept positions: where replies belong": (
-            "Run(requests.values[0],",
-            "Run(requests.values[0][::-1],",
+        "kept positions: all portions": ("first + 1), PORTION_REQUESTS)", "first + 1), 1 << 19)"),
+        "kept positions: rows of several runs": ("run, max(first, begin) - begin,", "run, max(first, begin),"),
+        "kept positions: the order of senders": (
+            "for sender, first, last in ends:",
+            "for sender, first, last in reversed(ends):",
         ),
-        "kept positions: replies to each bundle": ("counts[part.sender] +=", "counts[0] +="),
-        "kept positions: the chunks of a group": ("own = [handles[chunk] for chunk in chunks]", "own = handles"),
-        "kept positions: the order of writes": ("in enumerate(kept):", "in reversed([*enumerate(kept)]):"),
+    },
+    "api/test_functions.py::test_kept_runs[searchsorted] api/test_functions.py::test_kept_runs[interp]": {
+        "kept searches: where replies belong": ("Run(requests.values[0],", "Run(requests.values[0][::-1],"),
+        "kept searches: replies to each bundle": ("counts[sender] +=", "counts[0] +="),
+    },
+    "graph/test_positions_stages.py": {
+        "positions: the order of values": (
+            "moved = (ops.concatenate(values)[order],)",
+            "moved = (ops.concatenate(values),)",
+        ),
+        "positions: part of the indices": ("// (1 + self.writes)", "// 1"),
+        "kept programs: runs that changed": ("one.checksum for one in kept if", "0 for one in kept if"),
     },
     "topk partition": {
         "topk: positions in all chunks": ("part[1] + start,", "part[1],"),

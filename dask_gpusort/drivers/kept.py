@@ -17,9 +17,8 @@ receivers::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from itertools import repeat
 from typing import Any
 
 from ..functions.program import Superstep
@@ -28,23 +27,24 @@ from ..graph.tasks import Tasks
 from .turns import Store, list_turns, take_turn
 
 
-def add_turns(tasks: Tasks, steps: Sequence[Superstep], parts: Sequence[Any], groups: int, on_workers: bool) -> None:
-    """Add the tasks of all supersteps, of parts and of some groups."""
+def add_turns(tasks: Tasks, steps: Sequence[Superstep], blocks: Mapping[str, Sequence[Any]], on_workers: bool) -> None:
+    """Add the tasks of all supersteps; `blocks` are those of each part and of each group."""
     # Imported here, because it imports distributed.
     kept = import_module(".on_workers", __package__) if on_workers else None
     store, keeps, lists = (kept.OnWorkers(), kept.RunTask, kept.ListTask) if kept else (Store(), Task, Task)
     listed: TaskRef | None = None
-    owners: dict[str, list[Any]] = {"part": [None] * len(parts), "group": [None] * groups}
-    for at, step in enumerate(steps):
+    owners: dict[str, list[Any]] = {side: [None] * len(own) for side, own in blocks.items()}
+    for step in steps:
         kind = keeps if step.keeps or step.moves == "back" else Task
-        given = enumerate(zip(owners[step.side], parts if at == 0 else repeat(None), strict=False))
+        given = enumerate(zip(owners[step.side], blocks[step.side], strict=True))
         turns = [
             tasks.add(step.stage, number, take_turn, step, number, store, part, own, listed, kind=kind)
             for number, (own, part) in given
         ]
+        blocks = {**blocks, step.side: [None] * len(turns)}
         if step.keeps:
             owners[step.side] = turns
-        if at + 1 < len(steps):
+        if step.listing:
             senders = List(*({"out": owners[step.side], "back": turns, "": []}[step.moves]))
             kind = lists if step.moves else Task
             listed = tasks.add(step.listing, 0, list_turns, step, List(*turns), senders, store, listed, kind=kind)

@@ -15,7 +15,7 @@ It is the driver of CuPy chunks, and of NumPy chunks where workers cannot keep r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -25,27 +25,42 @@ from ..graph.tasks import Tasks
 from .turns import Store, cut_shard, list_turns, take_note, take_turn
 
 
-def add_turns(tasks: Tasks, steps: Sequence[Superstep], parts: Sequence[Any], groups: int) -> None:
-    """Add the tasks of all supersteps, of parts and of some groups."""
+def add_turns(tasks: Tasks, steps: Sequence[Superstep], blocks: Mapping[str, Sequence[Any]]) -> None:
+    """Add the tasks of all supersteps; `blocks` are those of each part and of each group."""
     store, listed = Store(), None
-    owners: dict[str, list[Any]] = {"part": [None] * len(parts), "group": [None] * groups}
-    shards: list[list[TaskRef]] = [[] for _ in parts]  # of each receiver
+    owners: dict[str, list[Any]] = {side: [None] * len(own) for side, own in blocks.items()}
+    shards: list[list[TaskRef]] = []  # of each receiver
     for at, step in enumerate(steps):
-        given = enumerate(zip(owners[step.side], parts if at == 0 else repeat(None), shards, strict=False))
+        given = enumerate(zip(owners[step.side], blocks[step.side], shards or repeat([]), strict=False))
+        if step.portions and step.moves == "back":
+            # Each piece has a reply of its own, so no task holds more, whatever arrives at a group.
+            replies = [
+                [
+                    tasks.add(
+                        step.stage, (sender, number), take_turn, step, number, store, None, own, listed, List(one)
+                    )
+                    for sender, one in enumerate(sent)
+                ]
+                for number, (own, _, sent) in given
+            ]
+            shards = list(map(list, zip(*replies, strict=True)))
+            continue
         turns = [
             tasks.add(step.stage, number, take_turn, step, number, store, part, own, listed, List(*sent))
             for number, (own, part, sent) in given
         ]
+        blocks = {**blocks, step.side: [None] * len(turns)}
         if step.keeps:
             owners[step.side] = turns
-        if at + 1 == len(steps):
-            return
+        if not step.listing:
+            continue
         notes = [tasks.add(f"{step.stage}-note", number, take_note, turn) for number, turn in enumerate(turns)]
         listed = tasks.add(step.listing, 0, list_turns, step, List(*notes), List(), store, listed)
         senders = {"out": owners[step.side], "back": turns, "": []}[step.moves]
+        name = step.shards or f"{step.stage}-shard"
         shards = [
             [
-                tasks.add(f"{step.stage}-shard", (sender, receiver), cut_shard, step, sender, turn, listed, receiver)
+                tasks.add(name, (sender, receiver), cut_shard, step, sender, turn, listed, receiver)
                 for sender, turn in enumerate(senders)
             ]
             for receiver in range(len(owners[steps[at + 1].side]))

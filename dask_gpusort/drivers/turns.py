@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple, TypeAlias
 
 from ..chunk import complete, ops_for
 from ..chunk.memory import RunList
 from ..chunk.run import Run
 from ..functions.program import Ends, Given, Superstep
 from ..graph import serialization
-from ..graph.input_checks import changed_source, checked_shape
-from ..plan import Size
+from ..graph.input_checks import DeclaredChunk, changed_source
 
 
-class Part(NamedTuple):
-    """Hold the chunks of a part, and what their array says of them."""
+class Blocks(NamedTuple):
+    """Hold the chunks of a part or a group, and what their arrays say of them."""
 
     blocks: Sequence[Any]
-    numbers: Sequence[int]
-    shapes: Sequence[tuple[Size, ...]]  # nan where unknown
-    dtype: np.dtype[Any]
+    declared: Sequence[DeclaredChunk]
 
     def checked(self) -> list[Any]:
-        """The chunks, if they are what their array says."""
-        declared = zip(self.blocks, self.numbers, self.shapes, strict=True)
-        return [checked_shape(block, number, self.dtype, shape) for block, number, shape in declared]
+        """The chunks, if they are what their arrays say."""
+        return [one.check(block) for block, one in zip(self.blocks, self.declared, strict=True)]
+
+
+#: Rows of a run: who sends them, the kept run, the first row and the last + 1.
+Rows: TypeAlias = tuple[int, Any, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +38,8 @@ class Turn:
     """Hold what a part or a group has made in one superstep, as `Made`; a store has its runs (see `Store`)."""
 
     note: Any
-    mark: int = 0  # a checksum of the note
-    run: Any = None
+    mark: tuple[int, ...] = ()  # checksums of the note, and of runs that have some
+    runs: tuple[Any, ...] = ()  # what moves; several lie end to end
     memo: Any = None
     stays: Any = None
     arrays: tuple[Any, ...] = ()
@@ -53,22 +51,24 @@ class Turn:
 
 def _split(turn: Turn) -> tuple[Any, list[Any]]:
     """What is pickled of a turn, and its arrays."""
-    runs = [one if isinstance(one, Run) else None for one in (turn.run, turn.stays)]
-    others = [None if run else one for run, one in zip(runs, (turn.run, turn.stays), strict=True)]
+    kept = *turn.runs, turn.stays
+    runs = [one if isinstance(one, Run) else None for one in kept]
+    others = [None if isinstance(one, Run) else one for one in kept]
     arrays = [one if isinstance(one, list) else [one] for one in turn.arrays]
-    parts = [*(run.arrays if run else () for run in runs), *arrays]
+    parts = [*(run.arrays if run is not None else () for run in runs), *arrays]
     kinds = [run is not None for run in runs], [isinstance(one, list) for one in turn.arrays]
-    kept = turn.note, turn.mark, turn.memo, others, kinds, list(map(len, parts))
-    return kept, [array for part in parts for array in part]
+    return (turn.note, turn.mark, turn.memo, others, kinds, list(map(len, parts))), [
+        array for part in parts for array in part
+    ]
 
 
 def _join(kept: Any, arrays: Sequence[Any]) -> Turn:
     note, mark, memo, others, (are_runs, are_lists), counts = kept
     parts = [list(arrays[first:last]) for first, last in pairwise(accumulate(counts, initial=0))]
     kinds = zip(parts, are_runs, others, strict=False)
-    run, stays = (Run(part[0], tuple(part[1:])) if is_run else other for part, is_run, other in kinds)
-    found = (part if is_list else part[0] for part, is_list in zip(parts[2:], are_lists, strict=True))
-    return Turn(note, mark, run, memo, stays, tuple(found))
+    *runs, stays = (Run(part[0], tuple(part[1:])) if is_run else other for part, is_run, other in kinds)
+    found = (part if is_list else part[0] for part, is_list in zip(parts[len(others) :], are_lists, strict=True))
+    return Turn(note, mark, tuple(runs), memo, stays, tuple(found))
 
 
 serialization.add_class(Turn, _split, _join)
@@ -77,8 +77,15 @@ serialization.add_class(Turn, _split, _join)
 class Listed(RunList):
     """Hold what all parts or groups have made in one superstep, and what was decided."""
 
-    def __init__(self, decision: Any, marks: Sequence[int], runs: list[Any], ends: Ends | None, out: Ends | None):
-        super().__init__(runs, sum(run.nbytes for run in runs if isinstance(run, Run)))
+    def __init__(
+        self,
+        decision: Any,
+        marks: Sequence[tuple[int, ...]],
+        runs: list[tuple[Any, ...]],
+        ends: Ends | None,
+        out: Ends | None,
+    ):
+        super().__init__(runs, sum(run.nbytes for own in runs for run in own if isinstance(run, Run)))
         self.decision = decision
         self.marks = marks  # of what the parts keep, which must be the same if it is made again
         self.ends = ends  # whose rows are where in the runs that move
@@ -88,16 +95,20 @@ class Listed(RunList):
 class Store:
     """Keep runs in the results of tasks, where rows are views; a subclass keeps them elsewhere."""
 
-    def keep(self, runs: Sequence[Run]) -> Sequence[Any]:
-        """Keep the runs of this task."""
-        return runs
+    def keep(self, runs: Iterable[Run]) -> list[Any]:
+        """Keep the runs of this task, each before the next one is made."""
+        return list(runs)
 
     def look(self, kept: Sequence[Any], ends: Ends) -> None:
         """Look at kept runs before they are listed for those who take rows of them."""
 
-    def take(self, kept: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> list[Run]:
+    def take(self, rows: Sequence[Rows]) -> list[Run]:
         """Take rows of kept runs."""
-        return [run[first:last] for run, (first, last) in zip(kept, bounds, strict=True)]
+        return [run[first:last] for _, run, first, last in rows]
+
+    def portions(self, rows: Sequence[Rows]) -> Iterator[Sequence[Rows]]:
+        """Divide rows into those that are taken at once."""
+        return ([one] for one in rows)
 
     def whole(self, kept: Any) -> Run:
         """Take a kept run."""
@@ -113,44 +124,64 @@ def take_turn(
     step: Superstep,
     number: int,
     store: Store,
-    part: Part | None,
+    part: Blocks | None,
     own: Turn | None,
     listed: Listed | None,
-    shards: Sequence[Run] = (),
+    shards: Sequence[Run | Turn] = (),
 ) -> Turn:
     """Task: one superstep of a part or a group, from what it has kept, and rows that are listed, or were sent to it."""
     serialization.register()
     if own is not None:
         check_same(step, number, own, listed)
-    blocks, pieces = part.checked() if part else [], _pieces(number, store, listed, shards)
+    blocks, pieces = part.checked() if part else [], _pieces(step, number, store, listed, shards)
     given = Given(
         number,
         listed and listed.decision,
         blocks,
         pieces,
-        None if own is None or own.run is None else partial(store.open, own.run),
+        None if own is None or not own.runs else partial(store.open, own.runs[0]),
         own and own.memo,
         None if own is None or own.stays is None else partial(store.whole, own.stays),
     )
     stays = own.stays.keys if own is not None and isinstance(own.stays, Run) else None
-    like = blocks[0] if blocks else pieces[0][1].keys if pieces else stays
+    like = blocks[0] if blocks else pieces[0][1].keys if pieces and isinstance(pieces, list) else stays
     with nullcontext() if like is None else ops_for(like).exclusive():
         made = step.work(given)
+        moved: Any = made.run
+        kept = store.keep(
+            moved if isinstance(moved, Iterator) else [one for one in (moved, made.stays) if one is not None]
+        )
+        mark = step.mark(made.note), *(one.checksum for one in kept if not isinstance(one, Run))
+        at_hand = None if made.stays is None else kept.pop()
     complete(like)
-    kept = iter(store.keep([one for one in (made.run, made.stays) if one is not None]))
-    run, at_hand = (None if one is None else next(kept) for one in (made.run, made.stays))
-    return Turn(made.note, step.mark(made.note) if step.keeps else 0, run, made.memo, at_hand, made.arrays)
+    return Turn(made.note, mark if step.keeps else (), tuple(kept), made.memo, at_hand, made.arrays)
 
 
-def _pieces(number: int, store: Store, listed: Listed | None, shards: Sequence[Run]) -> list[tuple[int, Run]]:
+def _pieces(step: Superstep, number: int, store: Store, listed: Listed | None, shards: Sequence[Run | Turn]) -> Any:
     """Rows that move to a part or a group, by their senders."""
     if listed is None or listed.ends is None:
         return []
-    rows = listed.ends.of(number)
     if shards:
-        return [(sender, shards[sender]) for sender, *_ in rows]
-    taken = store.take([listed.runs[sender] for sender, *_ in rows], [(first, last) for _, first, last in rows])
-    return [(sender, run) for (sender, *_), run in zip(rows, taken, strict=True)]
+        sent = [shard.runs[0] if isinstance(shard, Turn) else shard for shard in shards]
+        senders = range(len(sent)) if step.portions else [sender for sender, *_ in listed.ends.of(number)]
+        return [(sender, sent[sender]) for sender in senders]
+    rows = list(_rows(listed.runs, listed.ends.of(number)))
+    if step.portions:
+        return ((own[0][0], Run.concat(store.take(own), copy=None)) for own in store.portions(rows))
+    return list(zip([sender for sender, *_ in rows], store.take(rows), strict=True))
+
+
+def _rows(runs: Sequence[tuple[Any, ...]], ends: Iterable[tuple[int, int, int]]) -> Iterator[Rows]:
+    """Rows of senders, each of whose runs lie end to end."""
+    for sender, first, last in ends:
+        if first == last:
+            yield sender, runs[sender][0], 0, 0
+        begin = 0
+        for run in runs[sender]:
+            end = begin + len(run)
+            if max(first, begin) < min(last, end):
+                yield sender, run, max(first, begin) - begin, min(last, end) - begin
+            begin = end
 
 
 def check_same(step: Superstep, number: int, own: Turn, listed: Listed | None) -> None:
@@ -170,8 +201,8 @@ def list_turns(
     if not step.moves:
         return Listed(decision, marks, [], None, out)
     ends: Ends = decision.ends if out is None else out.back
-    runs = [turn.run for turn in senders]
-    store.look(runs, ends)
+    runs = [turn.runs for turn in senders]
+    store.look([run for own in runs for run in own], ends)
     return Listed(decision, marks, runs, ends, ends)
 
 
@@ -185,7 +216,7 @@ def cut_shard(step: Superstep, sender: int, turn: Turn, listed: Listed, receiver
     serialization.register()
     assert listed.ends is not None
     check_same(step, sender, turn, listed)
-    shard: Run = turn.run[int(listed.ends.first[sender, receiver]) : int(listed.ends.last[sender, receiver])].copy()
+    shard: Run = turn.runs[0][int(listed.ends.first[sender, receiver]) : int(listed.ends.last[sender, receiver])].copy()
     complete(shard.keys)
     return shard
 

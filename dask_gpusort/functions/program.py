@@ -6,7 +6,7 @@ all receivers which rows are theirs::
 
     part 0   part 1   part 2        work       sorted keys stay as runs
        |        |        |
-       '---- notes ------'          decide     in one offset, or the same bits in each
+       '---- notes ------'          decide     in one place, or the same bits in each
        |        |        |
     group 0  group 1  group 2       work       on the rows that moved "out"
        |        |        |
@@ -37,8 +37,9 @@ class Given(NamedTuple):
 
     number: int  # of the part, or of the group
     decision: Any  # the last decision
-    blocks: Sequence[Any] = ()  # in the first superstep, the chunks of a part
-    pieces: Sequence[tuple[int, Run]] = ()  # rows that arrived, by their senders in ascending order; at least one piece
+    blocks: Sequence[Any] = ()  # in the first superstep of its side, its chunks of the inputs, one input after another
+    #: Rows that arrived, by their senders in ascending order; at least one piece. With `portions`, to be read once.
+    pieces: Sequence[tuple[int, Run]] = ()
     #: What this part or group has kept in an earlier superstep: as `Made` says.
     run: Callable[[], Run] | None = None
     memo: Any = None
@@ -49,22 +50,26 @@ class Made(NamedTuple):
     """What a part or a group makes in one superstep."""
 
     note: Any = None  # small, for the decision: an array of int64, or of the first superstep anything
-    run: Run | None = None  # rows that this superstep or a later one moves
+    #: Rows that this superstep or a later one moves; with `portions` it may be an iterator of one run for each piece.
+    run: Run | None = None
     memo: Any = None  # small, and `stays`, of any size, for later supersteps of the same part or group
     stays: Run | None = None
-    arrays: tuple[Any, ...] = ()  # results; of a part, lists with an array for each of its chunks
+    arrays: tuple[Any, ...] = ()  # results; of one that has chunks of inputs, lists with an array for each chunk
 
 
 class Superstep:
     """One superstep: a subclass is a frozen dataclass that can be pickled, and its methods are pure functions."""
 
     stage: ClassVar[str]  # name of its tasks
-    listing: ClassVar[str]  # name of the task that decides behind it
+    listing: ClassVar[str] = ""  # name of the task that decides behind it, if what follows needs all of them
+    shards: ClassVar[str] = ""  # name of the tasks that cut what it moves, if it is not that of the stage and "-shard"
     side: ClassVar[Literal["part", "group"]] = "part"
-    #: Whether rows move behind it: "out" from the parts to the groups, as its decision says, or "back", an reply for
+    #: Whether rows move behind it: "out" from the parts to the groups, as its decision says, or "back", a reply for
     #: each row that arrived.
     moves: ClassVar[Literal["", "out", "back"]] = ""
     keeps: ClassVar[bool] = False  # whether it makes what later supersteps of its part or group need
+    #: Whether a row that arrives matters alone: pieces may come one by one, of some rows of one sender or of several.
+    portions: ClassVar[bool] = False
 
     def work(self, given: Given) -> Made:
         """Work on one part or group."""

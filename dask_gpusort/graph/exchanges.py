@@ -137,12 +137,12 @@ def read_in_gang(*arguments: Any) -> Any:
     return import_module(".gang.gather", __package__).read_gathered(*arguments)
 
 
-def keeps_runs(runtime: Runtime) -> bool:
-    """Whether workers keep what moves."""
+def exchange_by_group(runtime: Runtime) -> Exchange:
+    """The exchange of searches, and of reads and writes at positions, that no gang runs."""
     asked = setting("exchange")
     wanted = asked if asked in ("auto", "runs") else "tasks"
     chosen = choose_exchange(wanted, runtime.kind, runtime.library)
-    return install_or_else(chosen, wanted, runtime.client)[0] == "runs"
+    return install_or_else(chosen, wanted, runtime.client)[0]
 
 
 def program_exchange(runtime: Runtime, asked: str) -> tuple[Exchange, str]:

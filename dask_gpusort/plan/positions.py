@@ -12,6 +12,7 @@ from typing import Literal
 
 from .division import count_groups
 from .terms import (
+    Exchange,
     Projection,
     Runs,
     Scope,
@@ -105,6 +106,11 @@ class Bundles:
         """The chunks of a bundle."""
         return range(self.ends[number], self.ends[number + 1])
 
+    @property
+    def runs(self) -> Runs:
+        """The chunks of each bundle."""
+        return tuple(tuple(self.chunks(number)) for number in range(len(self)))
+
 
 def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Bundles:
     """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads."""
@@ -134,7 +140,7 @@ class PositionsExchange:
 
     groups: Bundles  # of the chunks that are read or written
     bundles: Bundles  # of the chunks of indices
-    kept: bool  # whether workers keep what moves, in memory or in files
+    by: Exchange  # how they move: of "runs", workers keep what moves, in memory or in files
     group_bytes: float  # of the largest group, nan if unknown
     bundle_bytes: float  # of what the largest bundle requests, nan if unknown
 
@@ -180,7 +186,7 @@ def describe_positions(plan: PositionsPlan) -> Projection:
         "gang": f"{len(plan.sources):,} members gather all elements, and read theirs, in one task each",
     }
     if exchange is not None:
-        by = "runs that workers keep" if exchange.kept else "tasks"
+        by = "runs that workers keep" if exchange.by == "runs" else "tasks"
         groups = format_count(len(exchange.groups), "group")
         bundles = format_count(len(exchange.bundles), "bundle")
         moves = f"indices to {groups} of chunks, from {bundles}, by {by}; elements back"
@@ -197,7 +203,7 @@ def describe_positions(plan: PositionsPlan) -> Projection:
         "strategy": f"{plan.strategy}: {reasons[plan.reason]}",
         "moves": moves,
     }
-    by_groups = "" if exchange is None else "runs" if exchange.kept else "tasks"
+    by_groups = "" if exchange is None else "runs" if exchange.by == "runs" else "tasks"
     scope: Scope = "process" if plan.strategy in ("gather", "gang") else "thread"
     moved = None if plan.strategy in ("blocks", "slices") else plan.strategy
     stages = (("read at positions", array.bytes),)

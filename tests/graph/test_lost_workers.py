@@ -129,7 +129,7 @@ STAGES = {
     (isin, "tasks"): "sort-merge search-join search-scan search-rank output",
     (isin, "runs"): "sort-merge search-join search-rank output",
     (take_along_axis, "tasks"): "take-requests take-source take-reply take-fill output",
-    (take_along_axis, "runs"): "take-rows take-requests take-asked take-reply take-replied take-fill output",
+    (take_along_axis, "runs"): "take-source take-requests take-asked take-reply take-replied take-fill output",
     (put_along_axis, "tasks"): "put-requests put-shard put-merge output",
     (put_along_axis, "runs"): "put-requests put-asked put-merge output",
     (sort, "runs counted"): "sort-count sort-scan sort-keep sort-list",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -15,39 +17,88 @@ from support import strategies as ours
 from support.sorting import check_sizes, computed
 
 import dask_gpusort
-from dask_gpusort.graph.input_checks import DeclaredChunk
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.drivers.turns import Blocks, Listed, check_same, take_turn
+from dask_gpusort.functions.positions import Fill, Read, Requests, Source, Write, Writes
+from dask_gpusort.functions.program import Given
+from dask_gpusort.graph.input_checks import declared_chunks
 from dask_gpusort.graph.positions.blocks import take_at_once
-from dask_gpusort.graph.positions.exchange import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
+
+pytest.importorskip("distributed")
+from support.without_cluster import runs_of_threads
+
+from dask_gpusort.drivers.on_workers import OnWorkers
 
 
-def declared(*blocks):
-    """What an array with these chunks would say of them."""
-    return [DeclaredChunk("the array", block.dtype, (number,), block.shape) for number, block in enumerate(blocks)]
+def turn(step, number=0, *blocks, **given):
+    """What a part or a group makes in one superstep."""
+    return step.work(Given(number, None, blocks, **given))
 
 
-def test_replies_fill_the_chunks():
-    source = np.arange(10.0)
-    blocks = [np.array([[7, 0], [5, 2]]), np.array([6, 1])]
-    requests = make_requests(blocks, [], GroupedAxis((0, 3, 6, 10), 0), [declared(*blocks)])
-    replies = [
-        (requests.order[requests.part(group)], source[start:][cut_offsets(requests, group)])
-        for group, start in enumerate((0, 3, 6))
-    ]
-    filled = fill_bundle(requests.shapes, replies, Rows(source.dtype, ()))
-    assert [block.tolist() for block in filled] == [[[7, 0], [5, 2]], [6, 1]]
-    with pytest.raises(RuntimeError, match="5 of 6 requests have a reply.*persist"):
-        fill_bundle(requests.shapes, replies[::2], Rows(source.dtype, ()))
-    # NumPy would write one element to all positions.
-    (positions, found), *others = sorted(replies, key=lambda reply: -len(reply[0]))
-    with pytest.raises(RuntimeError, match=r"1 elements arrived for \d requests.*persist"):
-        fill_bundle(requests.shapes, [(positions, found[:1]), *others], Rows(source.dtype, ()))
+def stays(made):
+    """What a part or a group has kept, for a later superstep."""
+    return {"stays": lambda: made.stays, "memo": made.memo}
+
+
+@given(st.data())
+def test_supersteps_read_and_write(data):
+    """From any parts to any groups, with the pieces that are read or written in portions of any size."""
+    sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any))
+    bounds = tuple(np.cumsum([0, *sizes]).tolist())
+    source = np.arange(2 * bounds[-1]).reshape(-1, 2) if data.draw(st.booleans()) else np.arange(bounds[-1]) / 2
+    shapes = data.draw(st.lists(st.sampled_from([(0,), (1,), (7,), (2, 3)]), min_size=1, max_size=4))
+    parts = [np.random.default_rng(0).integers(-bounds[-1], bounds[-1], (2, *shape)) for shape in shapes]
+    step = data.draw(st.integers(1, 5))
+
+    def pieces(made, ends, receiver):
+        """The rows for a receiver, of which so many come at once."""
+        for sender, first, last in ends.of(receiver):
+            for start in range(first, max(last, first + 1), step):
+                yield sender, made[sender].run[start : min(start + step, last)]
+
+    asked = [turn(Requests(bounds, 0), number, *part) for number, part in enumerate(parts)]
+    ends = Requests(bounds, 0).decide([one.note for one in asked]).ends
+    groups = [turn(Source(), number, source[slice(*own)]) for number, own in enumerate(pairwise(bounds))]
+    replies = []
+    for number, own in enumerate(groups):
+        made = turn(Read(), number, pieces=pieces(asked, ends, number), **stays(own))
+        replies.append(made._replace(run=Run.concat(list(made.run))))
+    for number, (part, own) in enumerate(zip(parts, asked, strict=True)):
+        filled = turn(Fill(source.dtype), number, pieces=pieces(replies, ends.back, number), **stays(own)).arrays[0]
+        for found, indices in zip(filled, part, strict=True):
+            oracle.assert_same_bits(found, source[indices])
+    if source.ndim > 1:
+        return
+    flat = [part.reshape(2, -1) for part in parts]
+    sent = [turn(Writes(bounds, 0), number, *part, *-part) for number, part in enumerate(flat)]
+    wanted = source.copy()
+    for part in flat:
+        wanted[part.ravel()] = -part.ravel()
+    for number, own in enumerate(pairwise(bounds)):
+        block = source[slice(*own)]
+        (written,) = turn(Write(), number, block[:3], block[3:], pieces=pieces(sent, ends, number)).arrays
+        oracle.assert_same_bits(np.concatenate(written), wanted[slice(*own)])
+
+
+def test_indices_that_changed_when_they_were_computed_again_are_refused():
+    """A worker notices even those that name the same elements in another order."""
+    step, indices = Requests((0, 2, 4), 0), np.array([0, 2])
+    with runs_of_threads():
+        own, same, others = (
+            take_turn(step, 0, OnWorkers(), Blocks([one], declared_chunks("x", one.dtype, [(2,)])), None, None)
+            for one in (indices, indices.copy(), indices[::-1])
+        )
+    listed = Listed(None, [own.mark], [], None, None)
+    check_same(step, 0, same, listed)
+    with pytest.raises(RuntimeError, match="part 0 of the chunks is not what it was .*persist"):
+        check_same(step, 0, others, listed)
 
 
 def test_the_size_of_requests_is_known_to_dask():
-    indices = np.arange(1000)
-    requests = make_requests([indices], [], GroupedAxis((0, 1000), 0), [declared(indices)])
-    assert 12_000 <= sys.getsizeof(requests) <= 13_000
-    assert sys.getsizeof(order_of(requests)) <= 5_000
+    tasks = ours_at.built(dask_gpusort.take_along_axis, "tasks", 1, *[da.arange(1000, chunks=500)] * 2, 0).dask
+    (key,) = [key for key in tasks if key[0].startswith("take-requests") and "note" not in key[0]]
+    (made,) = dask.get(dict(tasks), [key])
+    assert 12_000 <= sys.getsizeof(made) <= 13_000
 
 
 @pytest.mark.parametrize("chunks", [64, 256])
@@ -55,7 +106,7 @@ def test_tasks_grow_with_the_chunks(chunks):
     x = da.zeros(chunks * 4, chunks=4)
     at = da.zeros(chunks * 4, chunks=4, dtype=int)
     found = ours_at.built(dask_gpusort.take_along_axis, "tasks", 8, x, at, 0)
-    assert len(dict(found.dask)) <= 3 * chunks + 2 * 8 * 8 + 4 * 8
+    assert len(dict(found.dask)) <= 3 * chunks + 2 * 8 * 8 + 4 * 8 + 1
     found = ours_at.built(dask_gpusort.put_along_axis, "tasks", 8, x, at, x, 0)
     assert len(dict(found.dask)) <= 4 * chunks + 2 * 8 * 8 + 4 * 8
     assert len(dict(ours_at.built(dask_gpusort.take_along_axis, "gather", None, x, at, 0).dask)) <= 6 * chunks

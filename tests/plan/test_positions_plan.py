@@ -90,7 +90,7 @@ def test_largest_bytes():
 
 
 def test_projected_bytes():
-    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), True, 100, 300)
+    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), "runs", 100, 300)
     assert PositionsPlan("exchange", "long", LONG, 0, exchange).projected_bytes == 600
     assert PositionsPlan("exchange", "long", LONG, 0, replace(exchange, bundle_bytes=50)).projected_bytes == 200
     assert PositionsPlan("gather", "shared", LONG, 0).projected_bytes == 2 * LONG.bytes
@@ -101,14 +101,14 @@ def test_projected_bytes():
 
 
 def test_text():
-    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), True, 100, 300)
+    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), "runs", 100, 300)
     text = describe_positions(PositionsPlan("exchange", "long", LONG, 0, exchange)).text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert list(lines) == ["lanes", "indices", "strategy", "moves"]
     assert lines["lanes"] == "1 of 67,108,864 elements, in 64 chunks"
     assert lines["strategy"] == "exchange: lanes are in several chunks, and do not fit one of 128.00 MiB"
     assert lines["moves"].startswith("indices to 2 groups of chunks, from 1 bundle, by runs that workers keep")
-    by_tasks = PositionsPlan("exchange", "long", LONG, 0, replace(exchange, kept=False))
+    by_tasks = PositionsPlan("exchange", "long", LONG, 0, replace(exchange, by="tasks"))
     assert "by tasks" in describe_positions(by_tasks).text
     assert "they may take 1.00 MiB" in describe_positions(PositionsPlan("gather", "shared", LONG, MIB)).text
     assert "an unknown size" in describe_positions(PositionsPlan("gather", "shared", LONG, math.inf)).text

@@ -1,5 +1,5 @@
-"""Graphs of reads and writes at positions: the exchange by position.
+"""Graphs of reads and writes at positions.
 
-`take_and_put` goes from checked arguments to output arrays, `blocks` has lanes that are whole in a chunk, `exchange`
-has indices that name several groups of chunks, and `runs.rows` the same through runs that workers keep.
+`take_and_put` goes from checked arguments to output arrays, `blocks` has lanes that are whole in a chunk. Indices that
+name several groups of chunks are a program, `functions.positions`.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import accumulate, product
 from typing import Any
 
 import dask.array as da
@@ -14,6 +14,9 @@ import numpy as np
 from ...chunk import library_of, ops_for
 from ...chunk.numpy_positions import positions_of
 from ...config import setting
+from ...drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
+from ...functions.positions import Fill, Read, Requests, Source, Write, Writes
+from ...functions.program import Superstep
 from ...plan import Workers
 from ...plan.positions import (
     INDEX_BYTES,
@@ -28,7 +31,7 @@ from ...plan.positions import (
     names_few_chunks,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import gathering_members, keeps_runs, recipe_class
+from ..exchanges import exchange_by_group, gathering_members
 from ..explain import note
 from ..inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
 from ..runtime import Runtime
@@ -41,7 +44,6 @@ from .blocks import (
     take_from_lanes,
     whole_units,
 )
-from .exchange import GroupedAxis, Put, Rows, Take
 
 #: Elements, or indices, of each chunk, and the bytes that move with each.
 Moved = tuple[Sequence[float], int]
@@ -138,31 +140,34 @@ def _limit_of(plan: PositionsPlan) -> float:
 def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange: PositionsExchange) -> Any:
     """Rows of a source, by an exchange with the groups of its chunks; `axis` is for errors."""
     source = rechunk(source, {dim: -1 for dim in range(1, source.ndim) if source.numblocks[dim] > 1})
-    recipe = recipe_class(Take, exchange.kept)(
-        names=(source.name, indices.name),
-        axis=GroupedAxis.of(source.chunks[0], exchange.groups, axis, mode),
-        groups=exchange.groups,
-        bundles=exchange.bundles,
-        index_dtype=indices.dtype,
-        index_chunks=indices.chunks,
-        rows=Rows(source.dtype, source.shape[1:]),
-    )
+    steps = Source(), Requests(_bounds(source, exchange), axis, mode), Read(), Fill(source.dtype)
+    recipe = _recipe(steps, [indices, source], exchange)
     meta = np.empty_like(source._meta, shape=(0,) * (indices.ndim + source.ndim - 1))
     output = Output(meta, (*indices.chunks, *source.chunks[1:]))
-    return new_arrays(recipe, [source, indices], [output], "take")[0]
+    return new_arrays(recipe, [indices, source], [output], "take")[0]
 
 
 def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsExchange, array: Any) -> Any:
     """An array with values at some of its positions; all are of one dimension, which is `axis` in errors."""
-    recipe = recipe_class(Put, exchange.kept)(
-        names=(indices.name, values.name, array.name),
-        axis=GroupedAxis.of(array.chunks[0], exchange.groups, axis),
-        groups=exchange.groups,
-        bundles=exchange.bundles,
-        dtypes=(indices.dtype, values.dtype),
-        sizes=indices.chunks[0],
-    )
+    recipe = _recipe((Writes(_bounds(array, exchange), axis), Write()), [indices, values, array], exchange)
     return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]
+
+
+def _bounds(array: Any, exchange: PositionsExchange) -> tuple[int, ...]:
+    """The first position of each group of an array's chunks, and the end of the last."""
+    starts = list(accumulate(map(int, array.chunks[0]), initial=0))
+    return tuple(starts[end] for end in exchange.groups.ends)
+
+
+def _recipe(steps: tuple[Superstep, ...], arrays: Sequence[Any], exchange: PositionsExchange) -> ProgramRecipe:
+    """A program whose parts have indices, and values to write if there are some, and whose groups have the elements."""
+    indices, *values, elements = arrays
+    parts, groups = exchange.bundles.runs, exchange.groups.runs
+    others = [Input("part", "the values", array.dtype, array.chunks, parts) for array in values]
+    others.append(Input("group", "the input", elements.dtype, elements.chunks, groups))
+    results, names = (Result(len(steps) - 1, 0),), tuple(array.name for array in arrays)
+    of_indices = indices.dtype, indices.chunks, parts, len(groups), DRIVERS.get(exchange.by, "tasks"), "the indices"
+    return ProgramRecipe(steps, results, names, *of_indices, tuple(others))
 
 
 def _is_divided_along(array: Any, axis: int) -> bool:
@@ -196,7 +201,7 @@ def _plan(
     exchange = PositionsExchange(
         groups=groups,
         bundles=bundles,
-        kept=keeps_runs(runtime),
+        by=exchange_by_group(runtime),
         group_bytes=largest_bytes(groups, *elements),
         bundle_bytes=largest_bytes(bundles, *requests),
     )

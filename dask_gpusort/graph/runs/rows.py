@@ -1,20 +1,4 @@
-r"""Reads, writes, searches and sets through runs that workers keep: no task's result is held while others are made.
-
-A read moves runs twice: the source and the requests to the groups, and the replies back::
-
-    source chunk c          bundle o
-        |                       |
-    take-rows c             take-requests o      kept: offsets in a group, positions in the bundle
-          \                   /
-               take-asked                        where all of them are
-                   |
-              take-reply s                       kept: positions in the bundle, elements; portion by portion
-                   |
-              take-replied
-                   |
-              take-fill o                        written to their positions
-
-A write moves runs once: ``put-requests``, ``put-asked``, ``put-merge``.
+r"""Searches through runs that workers keep: no task's result is held while others are made.
 
 A search moves each needle twice::
 
@@ -35,10 +19,11 @@ A search moves each needle twice::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from dask.typing import Key
@@ -46,21 +31,21 @@ from dask.typing import Key
 from ...chunk.run import Run
 from ...table import IntArray
 from .._dask import List
-from ..input_checks import DeclaredChunk, changed_source, checked_chunk
-from ..positions.exchange import GroupedAxis, Put, Rows, Shapes, Take, fill_bundle, make_requests, write_group
+from ..input_checks import DeclaredChunk, changed_source
 from ..search.lookup import (
     GroupStarts,
     Lookup,
     Question,
     cut_bundle,
     group_ends,
+    in_shapes,
     join_keys,
     look_up_piece,
     scan_groups,
     sort_bundle,
 )
 from ..tasks import NOTHING, Tasks
-from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_run, take_slices
+from .keep_and_take import check_listed, keep, open_run, take_run, take_slices
 from .plugins import ListTask, RunTask
 from .store import Handle
 
@@ -75,102 +60,22 @@ class Kept:
     handles: list[Handle]
     #: Shape (receivers + 1,) of each run: where the part for each receiver begins, and the end.
     ends: list[np.ndarray[Any, np.dtype[np.int64]]]
-    shapes: Shapes = ()  # of each chunk of indices, if the runs are requests
+    shapes: tuple[tuple[int, ...], ...] = ()  # of each chunk of needles, if the runs have them
 
 
-class Part(NamedTuple):
-    """Rows of a run for one receiver."""
-
-    sender: int
-    handle: Handle
-    start: int
-    stop: int
+#: Rows of a run for one receiver: their sender, the run, the first row and the last + 1.
+Part: TypeAlias = tuple[int, Handle, int, int]
 
 
-#: The rows of each chunk of a source, and the requests of each bundle.
-Asked: TypeAlias = tuple[list[Handle], list[Kept]]
-
-
-class KeptTake(Take):
-    """Keep the source, the requests and the replies."""
-
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
-        """Tasks from the chunks of the source and the requests to the filled bundles."""
-        tasks, keep, groups = Tasks(self.token), {"kind": RunTask}, range(len(self.groups))
-        rows = [tasks.add("take-rows", number, keep_rows, chunk, **keep) for number, chunk in enumerate(self.source)]
-        requests = [
-            tasks.add("take-requests", bundle, keep_requests, *own, **keep) for bundle, own in enumerate(self.requested)
-        ]
-        asked = tasks.add("take-asked", 0, list_kept, List(*rows), List(*requests), kind=ListTask)
-        sources = [(self.groups.chunks(group), self.axis.size_of(group)) for group in groups]
-        replies = [
-            tasks.add("take-reply", group, keep_replies, asked, group, *own, **keep)
-            for group, own in enumerate(sources)
-        ]
-        replied = tasks.add("take-replied", 0, list_kept, List(), List(*replies), kind=ListTask)
-        shapes = tasks.add("take-shapes", 0, shapes_of, asked)
-        for bundle in range(len(requests)):
-            tasks.add("take-fill", bundle, fill_kept, shapes, self.rows, replied, bundle)
-        return tasks
-
-
-class KeptPut(Put):
-    """Keep the requests, with the values."""
-
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
-        """Tasks from the requests to the written groups."""
-        tasks = Tasks(self.token)
-        requests = [
-            tasks.add("put-requests", bundle, keep_requests, *own, kind=RunTask)
-            for bundle, own in enumerate(self.requested)
-        ]
-        asked = tasks.add("put-asked", 0, list_kept, List(), List(*requests), kind=ListTask)
-        for group in range(len(self.groups)):
-            tasks.add("put-merge", group, write_kept, self.before(group), asked, group, self.axis.size_of(group))
-        return tasks
-
-
-def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
+def list_kept(kept: list[Kept]) -> list[Kept]:
     """Task: where all runs are."""
-    handles = [handle for one in kept for handle in one.handles]
-    check_listed([*rows, *handles], (ends for one in kept for ends in one.ends))
-    return rows, kept
+    check_listed([handle for one in kept for handle in one.handles], (ends for one in kept for ends in one.ends))
+    return kept
 
 
-def shapes_of(asked: Asked) -> list[Shapes]:
+def shapes_of(asked: list[Kept]) -> list[tuple[tuple[int, ...], ...]]:
     """Task: the shapes of each bundle's chunks."""
-    return [requests.shapes for requests in asked[1]]
-
-
-def keep_rows(block: Any) -> Handle:
-    """Task: keep a chunk of the source."""
-    checked_chunk(block, None)
-    (handle,) = keep([rows_as_run(block)])
-    return handle
-
-
-def keep_requests(
-    indices: list[Any],
-    values: list[list[Any]],
-    axis: GroupedAxis,
-    declared: Sequence[Sequence[DeclaredChunk]],
-) -> Kept:
-    """Task: keep a bundle's requests, in the order of their groups; the arguments are those of `make_requests`."""
-    found = make_requests(indices, values, axis, declared)
-    order = () if values else (found.order,)
-    handles = keep([Run(found.run.keys, (*found.run.values, *order))])
-    return Kept(handles, [np.array(found.ends, np.int64)], found.shapes)
-
-
-def keep_replies(asked: Asked, group: int, chunks: range, size: int) -> Kept:
-    """Task: reply to the requests for a group, whose source is some chunks of so many elements in all."""
-    handles, kept = asked
-    own = [handles[chunk] for chunk in chunks]
-    pieces = take_slices(own, [(0, handle.length) for handle in own])
-    rows = Run.concat(pieces, copy=None).values[0]
-    if len(rows) != size:
-        raise changed_source(f"group {group} received {len(rows)} of {size} elements")
-    return reply_to(kept, group, lambda offsets: rows.take(offsets, 0))
+    return [needles.shapes for needles in asked]
 
 
 def reply_to(kept: Sequence[Kept], group: int, reply: Callable[[Any], Any]) -> Kept:
@@ -180,50 +85,57 @@ def reply_to(kept: Sequence[Kept], group: int, reply: Callable[[Any], Any]) -> K
     def replies() -> Iterator[Run]:
         for portion in _portions(kept, group):
             counts = [0] * len(kept)
-            for part in portion:
-                counts[part.sender] += part.stop - part.start
+            for sender, _, first, last in portion:
+                counts[sender] += last - first
             ends.append(np.array(list(accumulate(counts, initial=0)), np.int64))
-            requests = Run.concat(_taken(portion), copy=None)
+            requests = Run.concat(take_rows(portion), copy=None)
             yield Run(requests.values[0], (reply(requests.keys),))
 
     return Kept(keep(replies()), ends)
 
 
-def fill_kept(shapes: list[Shapes], rows: Rows, replied: Asked, bundle: int) -> list[Any]:
-    """Task: the elements that the chunks of a bundle requested."""
-    runs = (run for portion in _portions(replied[1], bundle) for run in _taken(portion))
-    return fill_bundle(shapes[bundle], ((run.keys, run.values[0]) for run in runs), rows)
+def fill_kept(
+    shapes: list[tuple[tuple[int, ...], ...]], dtype: np.dtype[Any], found: list[Kept], bundle: int
+) -> tuple[Any, ...]:
+    """Task: what was found for the chunks of a bundle."""
+    whole, filled = np.empty(sum(map(math.prod, shapes[bundle])), dtype), 0
+    for portion in _portions(found, bundle):
+        for run in take_rows(portion):
+            whole[run.keys] = run.values[0]
+            filled += len(run)
+    if filled != len(whole):
+        raise changed_source(f"{filled} needles were looked up, of {len(whole)} in a bundle")
+    return in_shapes(whole, shapes[bundle])
 
 
-def write_kept(chunks: list[Any], asked: Asked, group: int, size: int) -> tuple[Any, ...]:
-    """Task: a group with the values for it, read and written in portions."""
-    return write_group(chunks, (run for portion in _portions(asked[1], group) for run in _taken(portion)), size)
+def take_rows(rows: Sequence[Part]) -> list[Run]:
+    """Take rows of kept runs."""
+    return take_slices([handle for _, handle, *_ in rows], [(first, last) for *_, first, last in rows])
 
 
-def _taken(portion: Sequence[Part]) -> list[Run]:
-    return take_slices([part.handle for part in portion], [(part.start, part.stop) for part in portion])
-
-
-def _portions(kept: Sequence[Kept], receiver: int) -> Iterator[list[Part]]:
-    """The rows for a receiver, in the order of their senders; about as many at once as a portion has."""
+def in_portions(parts: Iterable[Part]) -> Iterator[list[Part]]:
+    """Divide rows of runs, in the order of their senders, into portions that are taken at once."""
     portion: list[Part] = []
     held = 0
-    for part in _parts(kept, receiver):
-        portion.append(part)
-        held += part.stop - part.start
-        if held >= PORTION_REQUESTS:
-            yield portion
-            portion, held = [], 0
+    for sender, handle, first, last in parts:
+        for start in range(first, max(last, first + 1), PORTION_REQUESTS):
+            portion.append((sender, handle, start, min(start + PORTION_REQUESTS, last)))
+            held += min(PORTION_REQUESTS, last - start)
+            if held >= PORTION_REQUESTS:
+                yield portion
+                portion, held = [], 0
     if portion:
         yield portion
 
 
-def _parts(kept: Sequence[Kept], receiver: int) -> Iterator[Part]:
-    for sender, one in enumerate(kept):
-        for handle, ends in zip(one.handles, one.ends, strict=True):
-            first, last = (int(end) for end in ends[receiver : receiver + 2])
-            for start in range(first, last, PORTION_REQUESTS):
-                yield Part(sender, handle, start, min(start + PORTION_REQUESTS, last))
+def _portions(kept: Sequence[Kept], receiver: int) -> Iterator[list[Part]]:
+    """The rows for a receiver, in portions."""
+    parts = (
+        (sender, handle, int(ends[receiver]), int(ends[receiver + 1]))
+        for sender, one in enumerate(kept)
+        for handle, ends in zip(one.handles, one.ends, strict=True)
+    )
+    return in_portions(part for part in parts if part[3] > part[2])
 
 
 #: Where the keys of each group are, and where groups begin.
@@ -248,10 +160,10 @@ class KeptLookup(Lookup):
             tasks.add("search-rank", group, keep_found, scan, asked, group, question, **keep)
             for group in range(len(joins))
         ]
-        found = tasks.add("search-found", 0, list_kept, List(), List(*ranks), kind=ListTask)
+        found = tasks.add("search-found", 0, list_kept, List(*ranks), kind=ListTask)
         shapes = tasks.add("search-shapes", 0, shapes_of, asked)
         for bundle in range(len(sorts)):
-            tasks.add("search-scatter", bundle, fill_kept, shapes, Rows(question.dtype, ()), found, bundle)
+            tasks.add("search-scatter", bundle, fill_kept, shapes, question.dtype, found, bundle)
         return tasks
 
 
@@ -280,17 +192,14 @@ def cut_kept(needles: Kept, keys: Keys, question: Question) -> IntArray:
     return np.array(cut_bundle(open_run(needles.handles[0]).keys, keys[1], question), np.int64)
 
 
-def list_needles(needles: list[Kept], cuts: list[IntArray]) -> Asked:
+def list_needles(needles: list[Kept], cuts: list[IntArray]) -> list[Kept]:
     """Task: where all needles are."""
-    cut = [replace(own, ends=[ends]) for own, ends in zip(needles, cuts, strict=True)]
-    return list_kept([], cut)
+    return list_kept([replace(own, ends=[ends]) for own, ends in zip(needles, cuts, strict=True)])
 
 
-def keep_found(keys: Keys, asked: Asked, group: int, question: Question) -> Kept:
+def keep_found(keys: Keys, asked: list[Kept], group: int, question: Question) -> Kept:
     """Task: look up the needles for a group."""
     handles, scan = keys
     run = take_run(handles[group])
     found = run.keys, next(iter(run.values), None)
-    return reply_to(
-        asked[1], group, lambda needles: look_up_piece(found, needles, scan, group, question, ordered=False)
-    )
+    return reply_to(asked, group, lambda needles: look_up_piece(found, needles, scan, group, question, ordered=False))

@@ -122,6 +122,9 @@ class Handle:
     pieces: tuple[Piece, ...] = ()
     size: int = 0  # bytes of its file
 
+    def __len__(self) -> int:
+        return self.length
+
     @property
     def fixed(self) -> bool:
         """Whether the bytes of a row have a fixed width."""

@@ -367,10 +367,10 @@ def look_up_bundle(
     """Task: what is wanted of the needles of neighbouring chunks, in their shapes."""
     parts = [one.check(block).reshape(-1) for block, one in zip(blocks, declared, strict=True)]
     whole = parts[0] if len(parts) == 1 else ops_for(blocks[0]).concatenate(parts)
-    return _in_shapes(look_up(found, whole, question), [block.shape for block in blocks])
+    return in_shapes(look_up(found, whole, question), [block.shape for block in blocks])
 
 
-def _in_shapes(array: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+def in_shapes(array: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
     """Parts of an array, one for each shape."""
     ends = pairwise(accumulate(map(math.prod, shapes), initial=0))
     return tuple(array[slice(*end)].reshape(shape) for end, shape in zip(ends, shapes, strict=True))
@@ -473,4 +473,4 @@ def scatter_found(bundle: Bundle, pieces: list[Any]) -> tuple[Any, ...]:
         raise changed_source(f"{len(found)} needles were looked up, of {len(bundle.run)} in a bundle")
     scattered = ops.empty(found.dtype, found.shape)
     scattered[bundle.run.values[0].astype(np.int64, copy=False)] = found
-    return _in_shapes(complete(scattered), bundle.shapes)
+    return in_shapes(complete(scattered), bundle.shapes)

@@ -25,7 +25,7 @@ from ...plan.search import (
     make_search_plan,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import gathering_members, keeps_runs, read_in_gang, recipe_class
+from ..exchanges import exchange_by_group, gathering_members, read_in_gang, recipe_class
 from ..explain import note
 from ..input_checks import declared_chunks
 from ..inputs import concatenated_dtype, flatten, same_chunks
@@ -168,7 +168,7 @@ def _plan(
         one_memory=(near or runtime.workers.devices) and runtime.one_process,
         whole="gang" if sources else whole,
         sorts=sorts and not sources,
-        kept=runtime.kind == "distributed" and keeps_runs(runtime),
+        kept=runtime.kind == "distributed" and exchange_by_group(runtime) == "runs",
     )
     plan = replace(plan, sources=sources)
     note(plan, lambda _: describe_search(plan))
