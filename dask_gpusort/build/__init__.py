@@ -1,1 +1,1 @@
-"""From checked arguments to a plan and Dask arrays: unique values, sets, ranks and modes."""
+"""From checked arguments to a plan and Dask arrays: unique values, sets, ranks, modes, elements at positions."""

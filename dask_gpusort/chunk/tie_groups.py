@@ -114,13 +114,6 @@ class TieGroups:
     def _list_bounds(self) -> Any:
         return np.append(np.flatnonzero(self._firsts), len(self.keys))
 
-    @property
-    def outer(self) -> tuple[slice, slice]:
-        """The keys of the first and of the last group."""
-        end = len(self.keys)
-        first, last = (1, end - 1) if self.all_differ else self.bounds[[1, -2]].tolist()
-        return slice(0, first), slice(last, end)
-
     def of_firsts(self, amounts: Any) -> Any:
         """Give the amounts of the first key of each group."""
         return amounts if self.all_differ else self._take_firsts(amounts)

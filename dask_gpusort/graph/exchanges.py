@@ -8,15 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 from ..config import setting
 from ..plan import Exchange, InputChunks, Runs, Size
 from ..plan.division import gang_of_gather
 from .runtime import ONE_PROCESS, Kind, Runtime
-from .tasks import ArrayRecipe
-
-R = TypeVar("R", bound=ArrayRecipe)
 
 
 def choose_exchange(
@@ -137,25 +134,16 @@ def read_in_gang(*arguments: Any) -> Any:
     return import_module(".gang.gather", __package__).read_gathered(*arguments)
 
 
-def exchange_by_group(runtime: Runtime) -> Exchange:
-    """The exchange of searches, and of reads and writes at positions, that no gang runs."""
-    asked = setting("exchange")
-    wanted = asked if asked in ("auto", "runs") else "tasks"
-    chosen = choose_exchange(wanted, runtime.kind, runtime.library)
-    return install_or_else(chosen, wanted, runtime.client)[0]
-
-
 def program_exchange(runtime: Runtime, asked: str) -> tuple[Exchange, str]:
     """The exchange of a program that no gang runs, as `install_or_else`."""
     wanted = {"gang": INSTEAD["gang"], "join": "auto"}.get(asked, asked)
     return install_or_else(choose_exchange(wanted, runtime.kind, runtime.library), wanted, runtime.client)
 
 
-def recipe_class(recipe: type[R], kept: bool) -> type[R]:
-    """Give a class of recipes, or if workers keep what moves, its subclass in `runs.rows`."""
-    # Imported here, because it imports distributed.
-    found: type[R] = getattr(import_module(".runs.rows", __package__), f"Kept{recipe.__name__}") if kept else recipe
-    return found
+def exchange_by_group(runtime: Runtime) -> Exchange:
+    """The same of searches, and of reads and writes at positions."""
+    asked = setting("exchange")
+    return program_exchange(runtime, asked if asked in ("auto", "runs") else "tasks")[0]
 
 
 def send_at_once(client: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from itertools import product
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from ...plan.search import (
     make_search_plan,
 )
 from ..collection import Output, new_arrays
-from ..exchanges import exchange_by_group, gathering_members, read_in_gang, recipe_class
+from ..exchanges import exchange_by_group, gathering_members, read_in_gang
 from ..explain import note
 from ..input_checks import declared_chunks
 from ..inputs import concatenated_dtype, flatten, same_chunks
@@ -133,7 +134,9 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
         declared = declared_chunks(question.needles, question.needle_dtype, needles.chunks)
         reading = KeysInGang(question, tuple(map(math.prod, product(*keys.chunks))), tuple(declared))
         return read_in_gang(reading, keys, needles, plan.sources, output, prefix)
-    lookup = recipe_class(Lookup, plan.kept)(
+    # Imported here, because it imports distributed.
+    recipe = import_module("..runs.rows", __package__).KeptLookup if plan.kept else Lookup
+    lookup = recipe(
         plan=plan,
         question=question if plan.joined else replace(question, most_values=0, joined=False),
         names=tuple(array.name for array in inputs),

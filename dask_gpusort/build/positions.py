@@ -11,14 +11,14 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ...chunk import library_of, ops_for
-from ...chunk.numpy_positions import positions_of
-from ...config import setting
-from ...drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
-from ...functions.positions import Fill, Read, Requests, Source, Write, Writes
-from ...functions.program import Superstep
-from ...plan import Workers
-from ...plan.positions import (
+from ..chunk import library_of, ops_for
+from ..chunk.numpy_positions import positions_of
+from ..config import setting
+from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
+from ..functions.positions import Fill, Read, Requests, Source, Write, Writes
+from ..functions.program import Superstep
+from ..plan import Workers
+from ..plan.positions import (
     INDEX_BYTES,
     UNMOVED,
     Addressed,
@@ -30,11 +30,11 @@ from ...plan.positions import (
     largest_bytes,
     names_few_chunks,
 )
-from ..collection import Output, new_arrays
-from ..exchanges import exchange_by_group, gathering_members
-from ..explain import note
-from ..inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
-from ..runtime import Runtime
+from ..graph.collection import Output, new_arrays
+from ..graph.exchanges import exchange_by_group, gathering_members
+from ..graph.explain import note
+from ..graph.inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
+from ..graph.runtime import Runtime
 from .blocks import (
     along_chunks,
     put_into_lanes,

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from tlz import concat
 
-from ...chunk import complete, ops_for
-from ...plan import Runs
-from .._dask import flatten
-from ..collection import Output, new_arrays
-from ..exchanges import read_in_gang
-from ..in_one_task import CallWithWhole, InOneTask, as_tuple, make_whole
-from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes, chunk_name, declared_chunks
-from ..inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
-from ..tasks import Chunks
+from ..chunk import complete, ops_for
+from ..plan import Runs
+from ..graph._dask import flatten
+from ..graph.collection import Output, new_arrays
+from ..graph.exchanges import read_in_gang
+from ..graph.in_one_task import CallWithWhole, InOneTask, as_tuple, make_whole
+from ..graph.input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes, chunk_name, declared_chunks
+from ..graph.inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
+from ..graph.tasks import Chunks
 
 
 def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, length: float, mode: str | None) -> Any:

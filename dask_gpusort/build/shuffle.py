@@ -13,11 +13,11 @@ import dask.array as da
 import numpy as np
 from dask.tokenize import tokenize
 
-from ...chunk import complete, library_of, ops_for
-from ..inputs import output_chunks, rechunk
-from ..sort.build import build_sort
-from ..sort.request import Options
-from .take_and_put import build_take
+from ..chunk import complete, library_of, ops_for
+from ..graph.inputs import output_chunks, rechunk
+from ..graph.sort.build import build_sort
+from ..graph.sort.request import Options
+from .positions import build_take
 
 
 def build_permutation(size: int, chunks: Any, seed: int) -> Any:
