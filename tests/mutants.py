@@ -433,7 +433,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "is_sorted: a join": ("ops_for(whole).edges(whole, order, axis)[0]", "True"),
     },
     "api/test_take_along_axis.py": {
-        "put: the last value": ("for shard in shards:", "for shard in list(shards)[::-1]:"),
+        "put: the last value": ("given.pieces:\n            ops.put(", "[*given.pieces][::-1]:\n            ops.put("),
     },
     "api/test_functions.py::test_one_dimension[topk] api/test_topk.py": {
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),

@@ -296,7 +296,7 @@ class Merged:
             if "firsts" in columns:
                 columns["firsts"] = columns["firsts"] + int(given.decision.starts[part])
             if self.tally.second is not None:
-                columns["second"] = np.full_like(run.keys, part >= self.tally.second, dtype=bool, shape=len(run))
+                columns["second"] = np.full_like(run.keys, part >= self.tally.second, dtype=bool, shape=(len(run),))
             if replies:
                 columns["positions"] = np.arange(start, start + len(run), dtype=np.int64, like=run.keys)
             pieces.append(Run(run.keys, tuple(columns.values())))

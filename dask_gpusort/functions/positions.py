@@ -103,7 +103,7 @@ class Source(Superstep):
 
 def _as_run(rows: Any) -> Run:
     """Rows as a run, whose last array they are: its keys have one dimension."""
-    return Run(rows) if rows.ndim == 1 else Run(np.zeros_like(rows, np.uint8, shape=len(rows)), (rows,))
+    return Run(rows) if rows.ndim == 1 else Run(np.zeros_like(rows, np.uint8, shape=(len(rows),)), (rows,))
 
 
 class Read(Superstep):

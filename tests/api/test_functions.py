@@ -671,8 +671,10 @@ def grouped_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
     assume(labels.dtype.kind != "O" or not lazy or wanted is not None or strategy == "rechunk" or None not in labels)
 
     def call(x: Any, by: Any = labels) -> Any:
+        refused = strategy == "sort" and x.dtype.kind == "c" and not isinstance(x._meta, np.ndarray)
+        chosen = "auto" if refused else strategy
         return getattr(dask_gpusort, name)(
-            x, *arguments, axis, by=by, groups=wanted, window=window, strategy=strategy, **options
+            x, *arguments, axis, by=by, groups=wanted, window=window, strategy=chosen, **options
         )
 
     return Case([array, labels] if lazy else [array], call, [result], None, same_but_for_byte_order)
