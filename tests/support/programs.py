@@ -12,7 +12,7 @@ def run(steps: Sequence[Superstep], parts: Sequence[Sequence[Any]], groups: int)
     """What each part or group makes in each superstep, of the chunks of each part."""
     made: list[list[Made]] = []
     owners: dict[str, list[Any]] = {"part": [Made()] * len(parts), "group": [Made()] * groups}
-    decision, ends, way, runs = None, None, None, []
+    decision, ends, moved, runs = None, None, None, []
     for at, step in enumerate(steps):
         turns = []
         for number, own in enumerate(owners[step.side]):
@@ -29,13 +29,13 @@ def run(steps: Sequence[Superstep], parts: Sequence[Sequence[Any]], groups: int)
             decision = step.decide([turn.note for turn in turns])
         ends = None
         if step.moves:
-            ends = way = decision.ends if step.moves == "out" else back(way)
+            ends = moved = decision.ends if step.moves == "out" else back(moved)
             runs = [turn.run for turn in (owners[step.side] if step.moves == "out" else turns)]
         made.append(turns)
     return made
 
 
-def back(way: Ends | None) -> Ends:
-    """The way of the replies to rows that have moved."""
-    assert way is not None
-    return way.back
+def back(moved: Ends | None) -> Ends:
+    """Where replies to rows that have moved go."""
+    assert moved is not None
+    return moved.back

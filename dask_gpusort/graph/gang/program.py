@@ -103,7 +103,7 @@ class ProgramWork:
         own: dict[str, list[Made]] = {"part": self.made, "group": [Made()]}
         self.results: dict[int, list[Made]] = {}
         pieces: Pieces = {}
-        way: Ends | None = None
+        moved: Ends | None = None
         for at, step in enumerate(steps, 1):
             self.last = (
                 at,
@@ -128,9 +128,9 @@ class ProgramWork:
             if made[0].note is not None:
                 decision = step.decide((yield from self._share(step.side, [one.note for one in made])))
             if step.moves:
-                way = decision.ends if way is None else way.back
+                moved = decision.ends if moved is None else moved.back
                 senders = own[step.side] if step.moves == "out" else made
-                pieces = yield from self._move(step.side, [one.run for one in senders if one.run is not None], way)
+                pieces = yield from self._move(step.side, [one.run for one in senders if one.run is not None], moved)
 
     def _turns(self, at: int, given: Sequence[Given]) -> list[Made]:
         """One superstep of the member's parts, or of its group."""
