@@ -470,6 +470,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_many_chunks.py": {
+        "runs: eight for each thread of a cluster": ("RUNS_PER_THREAD if workers.processes else 1", "1"),
         "runs: of bounded size": ("share /= math.ceil(share / min(RUN_BYTES,", "share /= math.ceil(1 / min(RUN_BYTES,"),
     },
     "plan/test_search_plan.py": {

@@ -59,6 +59,9 @@ DEVICE_SHARE_BYTES = 1 << 30
 #: move a MiB takes about as long as a task. 2^24 needles in 2^22 int64, in parts of 0.5 / 1 / 2 / 4 / 8 / 16 MiB, take
 #: 3.3 / 2.4 / 1.5 / 1.4 / 1.3 / 1.5 s.
 RUN_BYTES = 8 << 20
+#: Least runs for each thread of a cluster if chunks are joined: a run fetches chunks of other workers, and Dask waits
+#: without an end for one that does not answer.
+RUNS_PER_THREAD = 8
 #: Chunks of unknown size that one task of the host sorts.
 UNKNOWN_BUNDLE_CHUNKS = 16
 #: Bytes of the chunks that one task sorts on a GPU whose memory is unknown.
@@ -146,12 +149,12 @@ def join_small_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> R
     # Each chunk is alone if a size is unknown, and on a device.
     if workers.devices or workers.staging_memory is not None or math.isnan(sum(given.sizes)):
         return tuple(chunk_ranges(range(len(given.sizes)), given.sizes, ALONE))
-    return runs_of_threads(given.sizes, max(row_bytes, 1), workers)
+    return runs_of_threads(given.sizes, max(row_bytes, 1), workers, RUNS_PER_THREAD if workers.processes else 1)
 
 
-def runs_of_threads(sizes: Sequence[Size], row_bytes: int, workers: Workers) -> Runs:
-    """Neighbouring chunks of the host in equal parts, as many for each thread."""
-    share = max(1.0, sum(sizes) * row_bytes / workers.threads)
+def runs_of_threads(sizes: Sequence[Size], row_bytes: int, workers: Workers, least: int = 1) -> Runs:
+    """Neighbouring chunks of the host in equal parts, as many for each thread, and at least so many."""
+    share = max(1.0, sum(sizes) * row_bytes / (workers.threads * least))
     share /= math.ceil(share / min(RUN_BYTES, _bundle_bytes(workers)))
     return tuple(even_parts(range(len(sizes)), sizes, share / row_bytes, math.inf))
 

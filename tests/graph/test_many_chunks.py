@@ -50,6 +50,12 @@ def test_kept_runs_take_little_of_a_worker_s_memory(sizes, threads, bits):
         assert len(run) == 1 or size <= share + max(sizes[chunk] for chunk in run)
 
 
+def test_few_small_chunks_of_a_cluster_stay_on_their_workers():
+    sizes = (540_000,) * 8
+    assert len(make(sizes, "runs", workers=Workers(2, processes=2)).runs) == 8
+    assert len(make(sizes, workers=Workers(2)).runs) < 8
+
+
 def make(sizes, exchange="gather", workers=None, row_bytes=8, groups=4):
     order = Order(np.dtype("i8"))
     given = InputChunks(sizes, row_bytes - 8)
