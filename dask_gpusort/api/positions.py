@@ -6,8 +6,8 @@ from typing import Any
 
 from ..arguments import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
 from ..array_arguments import check_known_axis, checked_array, known_size
-from ..build.positions import build_put_along, build_take, build_take_along, take_known
-from ..build.shuffle import build_permutation, build_shuffle
+from ..builders.positions import build_put_along, build_take, build_take_along, take_known
+from ..builders.shuffle import build_permutation, build_shuffle
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
 from ..graph.inputs import shaped_as

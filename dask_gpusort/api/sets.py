@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arguments import axis_or_none, check_choice, checked_axes, checked_grouping, refuse_with_groups
 from ..array_arguments import checked_array, checked_sides
-from ..build.distinct import (
+from ..builders.distinct import (
     Unique,
     build_common,
     build_difference,
@@ -19,7 +19,7 @@ from ..build.distinct import (
     build_unique,
     build_unique_subarrays,
 )
-from ..build.modes import build_mode, build_nunique_along
+from ..builders.modes import build_mode, build_nunique_along
 from ..chunk.reducers import count_distinct, most_common
 from ..chunk.tie_groups import NAN_POLICIES
 from ..graph.explain import explained

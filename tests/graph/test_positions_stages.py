@@ -17,7 +17,7 @@ from support import strategies as ours
 from support.sorting import check_sizes, computed
 
 import dask_gpusort
-from dask_gpusort.build.blocks import take_at_once
+from dask_gpusort.builders.blocks import take_at_once
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers.turns import Blocks, Listed, check_same, take_turn
 from dask_gpusort.functions.positions import Fill, Read, Requests, Source, Write, Writes

@@ -36,7 +36,7 @@ FOLDERS = [
     "index_arguments",
     "arguments",
     "array_arguments",
-    "build",
+    "builders",
     "drivers",
     "graph",
     "cost",

@@ -13,8 +13,6 @@ from ..chunk.distinct import Columns
 from ..chunk.groups import rank_groups
 from ..chunk.tie_groups import Ranking, rank_rows
 from ..functions.distinct import RankOf, Tally
-from ..plan.memory import device_bytes
-from ..plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..graph.explain import note
 from ..graph.in_one_task import of_whole
 from ..graph.input_checks import checked_lanes
@@ -23,6 +21,8 @@ from ..graph.select.groups import Labels, checked_groups, plan_groups, with_grou
 from ..graph.select.statistics import lanes_of, whole_lanes
 from ..graph.sort.global_sort import device_order, joins_rows
 from ..graph.sort.request import Request
+from ..plan.memory import device_bytes
+from ..plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from .distinct import plan_distinct, run_program, stable_keys
 
 

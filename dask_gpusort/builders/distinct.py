@@ -18,7 +18,6 @@ from ..chunk.distinct import Columns, find_distinct
 from ..config import setting
 from ..drivers.recipe import DRIVERS, ProgramRecipe, Result
 from ..functions.distinct import (
-    Reply,
     Cut,
     Distinct,
     Keep,
@@ -27,16 +26,13 @@ from ..functions.distinct import (
     Number,
     Numbered,
     OfGroups,
+    Reply,
     Spread,
     Tally,
     Total,
     numbers,
 )
 from ..functions.program import Superstep
-from ..order import Order
-from ..plan import BY_TASKS, InputChunks, Runs
-from ..plan.memory import distinct_bytes
-from ..plan.sets import SPREADING, DistinctPlan, describe_distinct, divide_distinct, divide_members, gang_of_distinct, make_distinct_plan
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import gang_of, program_exchange
 from ..graph.explain import note
@@ -46,6 +42,18 @@ from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat
 from ..graph.search.searches import build_membership, equality_dtype
 from ..graph.sort.global_sort import device_order, joins_rows
 from ..graph.sort.request import Keys, Options, Request
+from ..order import Order
+from ..plan import BY_TASKS, InputChunks, Runs
+from ..plan.memory import distinct_bytes
+from ..plan.sets import (
+    SPREADING,
+    DistinctPlan,
+    describe_distinct,
+    divide_distinct,
+    divide_members,
+    gang_of_distinct,
+    make_distinct_plan,
+)
 
 
 def stable_keys(array: Any, descending: bool = False) -> tuple[Request, Keys]:
@@ -78,7 +86,9 @@ def run_program(
         Distinct(order, plan.columns, tally.equal_nan, division.groups, division.samples),
         Cut(order, division.groups),
     ]
-    outputs: list[Any] = [((len(steps) + (reply is not None), at), unknown, dtype) for at, dtype in enumerate(results.values())]
+    outputs: list[Any] = [
+        ((len(steps) + (reply is not None), at), unknown, dtype) for at, dtype in enumerate(results.values())
+    ]
     if reply is not None:
         make, replies, divided = reply
         steps += [Number(merged), Reply(merged, makes, make), Spread(divided)]

@@ -17,6 +17,11 @@ from ..config import setting
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.positions import Fill, Read, Requests, Source, Write, Writes
 from ..functions.program import Superstep
+from ..graph.collection import Output, new_arrays
+from ..graph.exchanges import exchange_by_group, gathering_members
+from ..graph.explain import note
+from ..graph.inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
+from ..graph.runtime import Runtime
 from ..plan import Workers
 from ..plan.positions import (
     INDEX_BYTES,
@@ -30,11 +35,6 @@ from ..plan.positions import (
     largest_bytes,
     names_few_chunks,
 )
-from ..graph.collection import Output, new_arrays
-from ..graph.exchanges import exchange_by_group, gathering_members
-from ..graph.explain import note
-from ..graph.inputs import chunk_limit, flatten, lane_by_lane, rechunk, with_axes
-from ..graph.runtime import Runtime
 from .blocks import (
     along_chunks,
     put_into_lanes,

@@ -16,14 +16,21 @@ import numpy as np
 from tlz import concat
 
 from ..chunk import complete, ops_for
-from ..plan import Runs
 from ..graph._dask import flatten
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import read_in_gang
 from ..graph.in_one_task import CallWithWhole, InOneTask, as_tuple, make_whole
-from ..graph.input_checks import DeclaredChunk, DeclaredChunks, checked_chunk, checked_lanes, chunk_name, declared_chunks
+from ..graph.input_checks import (
+    DeclaredChunk,
+    DeclaredChunks,
+    checked_chunk,
+    checked_lanes,
+    chunk_name,
+    declared_chunks,
+)
 from ..graph.inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..graph.tasks import Chunks
+from ..plan import Runs
 
 
 def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, length: float, mode: str | None) -> Any:
