@@ -12,12 +12,13 @@ from . import numpy_radix, ops_for
 from .numpy_keys import differ, encode, floor, search
 from .numpy_sorts import sort_with_positions
 
-#: Keys from which needles are sorted before the search: then most of the reads hit a cache. 200,000 int64 needles in
-#: 10^4, 10^5, 10^6, 1.28e7 keys: 17, 26, 42, 294 ms as they are, 18, 19, 23, 44 ms sorted (EPYC).
-LEAST_KEYS = 1 << 16
+#: Keys and needles from which needles are sorted before the search: then most of the reads hit a cache. 200,000 int64
+#: needles in 10^4, 10^5, 10^6, 1.28e7 keys: 17, 26, 42, 294 ms as they are, 18, 19, 23, 44 ms sorted (EPYC).
+LEAST_KEYS, LEAST_NEEDLES = 1 << 16, 1 << 10
 #: Needles of a block, which is searched for between the ranks of its ends: NumPy begins every search anew at the last
-#: key. 200,000 sorted int64 needles in 1.28e7 keys: 42 ms, in blocks of 256 26, of 1,024 28, of 4,096 30.
-BLOCK_NEEDLES = 1 << 10
+#: key. A thread waits for the interpreter's lock in each block: 2^24 needles in 2^22 keys take 16 threads of a Xeon 725
+#: ms in blocks of 2^10, 297 of 2^12, 203 of 2^13, 178 of 2^14; one thread takes as long with 2^10 as with 2^13.
+BLOCK_NEEDLES = 1 << 13
 
 
 def ranked_keys(array: np.ndarray, order: Order) -> np.ndarray:
@@ -27,7 +28,7 @@ def ranked_keys(array: np.ndarray, order: Order) -> np.ndarray:
 
 def rank(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
     """Count the sorted keys less than ("left"), or up to ("right"), each needle, int64; needles are in any order."""
-    if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES:
+    if len(keys) < LEAST_KEYS or len(needles) < LEAST_NEEDLES:
         return search(keys, needles, order, side)
     if order.coded and (step := numpy_radix.direction(needles[None], turns_ties=True)):
         return rank_sorted(keys, needles[::step], order, side)[::step]
@@ -57,7 +58,7 @@ def scatter(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 def interpolate(needles: np.ndarray, keys: np.ndarray, values: np.ndarray, ends: tuple[Any, Any]) -> np.ndarray:
     """Interpolate at needles in any order; `ends` are the values before and behind all keys, or None."""
-    few = len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES
+    few = len(keys) < LEAST_KEYS or len(needles) < LEAST_NEEDLES
     if few or numpy_radix.direction(needles[None], turns_ties=True) > 0:
         return np.interp(needles, keys, values, *ends)
     positions = np.argsort(needles)

@@ -84,6 +84,7 @@ def test_errors_of_the_computation():
 
 def test_needles_are_searched_in_blocks(monkeypatch):
     monkeypatch.setattr(numpy_search, "LEAST_KEYS", 1)
+    monkeypatch.setattr(numpy_search, "LEAST_NEEDLES", 1)
     monkeypatch.setattr(numpy_search, "BLOCK_NEEDLES", 8)
     for dtype in ("f8", "i2", "U4", "c16"):
         keys = oracle.sort(ours.make(dtype, 400, "few"))

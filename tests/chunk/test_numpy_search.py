@@ -15,6 +15,7 @@ from dask_gpusort.order import Order
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(numpy_search, "LEAST_KEYS", 4)
+    monkeypatch.setattr(numpy_search, "LEAST_NEEDLES", 4)
     monkeypatch.setattr(numpy_search, "BLOCK_NEEDLES", 4)
 
 
