@@ -184,7 +184,7 @@ MULTI_GPU = """
 #: Headline numbers of the README. A line is a label, a stored file, a row of it, and the baselines that it shows.
 HEADLINES = """
 2^26 int64 in 64 chunks, two Xeon threads; NumPy: one | cores_cpu | sort-int64/2 | NumPy
-the same keys, 16 Xeon threads; Polars: 16 | cores_cpu | sort-int64/16 | NumPy; Polars
+the same, 16 Xeon threads; Polars: 16 | cores_cpu | sort-int64/16 | NumPy; Polars
 51.2M int64 in 64 chunks, two Xeon threads | core_cpu | sort | `dask.dataframe` sort_values
 2 GiB of int64, Zarr to Zarr, 2 workers of 512 MiB, 2 Xeon cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
 five quantiles of 51.2M float64, two Xeon threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
