@@ -69,6 +69,11 @@ def of_words(count: int) -> Order:
     return Order(np.dtype((np.uint64, (count,))), stable=True)
 
 
+def holds_objects(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are Python objects, or records with some."""
+    return dtype.hasobject and dtype.kind in "OV"
+
+
 def of_floors(order: Order) -> Order:
     """The order of keys in transit that are the least of their tie class: as unsigned integers, if they are coded."""
     return Order(order.transit_dtype) if order.coded else order

@@ -264,11 +264,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
     },
     "searchsorted isin": {
-        "search: ranks in all groups": ("wanted + scan.starts[group] if", "wanted if"),
-        "search: needles come back": (
-            "values[0].astype(np.int64, copy=False)] = found",
-            "values[0].astype(np.int64, copy=False).argsort()] = found",
-        ),
+        "search: ranks in all groups": ("wanted + starts.before[group] if", "wanted if"),
+        "search: needles come back": ("scattered[run.values[0]] =", "scattered[run.values[0].argsort()] ="),
     },
     (
         "api/test_functions.py::test_in_a_gang[unique] api/test_functions.py::test_in_a_gang[nunique] "
@@ -351,7 +348,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "api/test_interp.py": {
         "interp: behind the last key of a group": ("values[behind] = between.at(", "between.at("),
         "interp: NaN behind one key": ("| (needles != needles)", ""),
-        "interp: the next group with keys": ("bisect_right(scan.groups, group)", "group + 1"),
+        "interp: the next group with keys": ("bisect_right(starts.groups, group)", "group + 1"),
     },
     "take_along_axis put_along_axis take": {
         "positions: negative ones": ("positions + size, positions)", "-positions, positions)"),
@@ -371,9 +368,13 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "for sender, first, last in reversed(ends):",
         ),
     },
-    "api/test_functions.py::test_kept_runs[searchsorted] api/test_functions.py::test_kept_runs[interp]": {
-        "kept searches: where replies belong": ("Run(requests.values[0],", "Run(requests.values[0][::-1],"),
-        "kept searches: replies to each bundle": ("counts[sender] +=", "counts[0] +="),
+    "functions/test_searches.py": {
+        "search: groups without keys get no needles": ("minimum.accumulate(cuts[::-1])[::-1]", "array(cuts)"),
+        "search: needles before all keys": ("cuts[[0, *starts.groups[:1]]] = 0", "cuts[0] = 0"),
+    },
+    "graph/test_lookup.py": {
+        "programs: groups that changed": ("step.side in listed.marks and", 'step.side == "part" and'),
+        "programs: what is listed later": ("mark = own.mark if own is not None else ()", "mark = ()"),
     },
     "graph/test_positions_stages.py": {
         "positions: the order of values": (

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from ..arguments import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
 from ..array_arguments import checked_sides
+from ..builders.searches import build_interp, build_membership, build_search
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
-from ..graph.search.searches import build_interp, build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
 _SIDES = ("element", "test_elements")

@@ -39,7 +39,6 @@ from ..graph.explain import note
 from ..graph.in_one_task import of_whole
 from ..graph.input_checks import checked_chunk
 from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
-from ..graph.search.searches import build_membership, equality_dtype
 from ..graph.sort.global_sort import device_order, joins_rows
 from ..graph.sort.request import Keys, Options, Request
 from ..order import Order
@@ -54,6 +53,7 @@ from ..plan.sets import (
     gang_of_distinct,
     make_distinct_plan,
 )
+from .searches import build_membership, equality_dtype
 
 
 def stable_keys(array: Any, descending: bool = False) -> tuple[Request, Keys]:

@@ -20,7 +20,7 @@ from ..table import Digits, RankSummary, Side
 from . import numpy_ops, numpy_words, steps
 from .cupy_keys import before, decode, encode, encode_own, expression_of, floor
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
-from .cupy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
+from .cupy_search import equal_before, interpolate, rank, ranked_keys, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
 from .cupy_sorts import (
     argsort_chunks,

@@ -13,7 +13,7 @@ from ..table import Digits, KeyOrder, RankSummary, Side
 from . import numpy_columns, numpy_radix, numpy_split, numpy_words, steps
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_positions import concatenate_along, put, put_along, random_keys, take, take_along
-from .numpy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
+from .numpy_search import equal_before, interpolate, rank, ranked_keys, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
 from .numpy_sorts import (
     argsort_keys,

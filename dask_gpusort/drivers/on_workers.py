@@ -9,12 +9,14 @@ import numpy as np
 
 from ..chunk.run import Run
 from ..functions.program import Ends
-from ..graph.runs.keep_and_take import check_listed, keep, open_run, take_run
+from ..graph.runs.keep_and_take import check_listed, keep, open_run, take_run, take_slices
 from ..graph.runs.plugins import ListTask, RunTask
-from ..graph.runs.rows import in_portions, take_rows
 from .turns import Rows, Store
 
 __all__ = ["ListTask", "OnWorkers", "RunTask"]
+
+#: Most requests of a portion: offsets, positions and replies take some 16 MiB where elements have 8 bytes.
+PORTION_REQUESTS = 1 << 19
 
 
 class OnWorkers(Store):
@@ -27,10 +29,20 @@ class OnWorkers(Store):
         check_listed(kept, map(np.ascontiguousarray, (ends.first, ends.last)))
 
     def take(self, rows: Sequence[Rows]) -> list[Run]:
-        return take_rows(rows)
+        return take_slices([run for _, run, *_ in rows], [(first, last) for *_, first, last in rows])
 
     def portions(self, rows: Sequence[Rows]) -> Iterator[Sequence[Rows]]:
-        return in_portions(rows)
+        portion: list[Rows] = []
+        held = 0
+        for sender, run, first, last in rows:
+            for start in range(first, max(last, first + 1), PORTION_REQUESTS):
+                portion.append((sender, run, start, min(start + PORTION_REQUESTS, last)))
+                held += min(PORTION_REQUESTS, last - start)
+                if held >= PORTION_REQUESTS:
+                    yield portion
+                    portion, held = [], 0
+        if portion:
+            yield portion
 
     def whole(self, kept: Any) -> Run:
         return take_run(kept)

@@ -97,7 +97,7 @@ class ProgramRecipe(ArrayRecipe):
         """Tasks from the results to the chunks of one output array."""
         tasks, (at, array) = Tasks(self.token), self.results[which]
         step = self.steps[at]
-        if not chunks:  # one number, which each group has
+        if not chunks and step.side == "group":  # one number, which each group has
             tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
             return tasks
         for number, own in enumerate(self._owned[step.side]):

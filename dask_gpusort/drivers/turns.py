@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +38,7 @@ class Turn:
     """Hold what a part or a group has made in one superstep, as `Made`; a store has its runs (see `Store`)."""
 
     note: Any
-    mark: tuple[int, ...] = ()  # checksums of the note, and of runs that have some
+    mark: tuple[int, ...] = ()  # of what it keeps, or has read: checksums of the note, and of runs that have some
     runs: tuple[Any, ...] = ()  # what moves; several lie end to end
     memo: Any = None
     stays: Any = None
@@ -80,14 +80,14 @@ class Listed(RunList):
     def __init__(
         self,
         decision: Any,
-        marks: Sequence[tuple[int, ...]],
+        marks: Mapping[str, Sequence[tuple[int, ...]]],
         runs: list[tuple[Any, ...]],
         ends: Ends | None,
         out: Ends | None,
     ):
         super().__init__(runs, sum(run.nbytes for own in runs for run in own if isinstance(run, Run)))
         self.decision = decision
-        self.marks = marks  # of what the parts keep, which must be the same if it is made again
+        self.marks = marks  # of what the parts and the groups keep, which must be the same if it is made again
         self.ends = ends  # whose rows are where in the runs that move
         self.out = out  # how rows moved to the groups
 
@@ -151,10 +151,13 @@ def take_turn(
         kept = store.keep(
             moved if isinstance(moved, Iterator) else [one for one in (moved, made.stays) if one is not None]
         )
-        mark = step.mark(made.note), *(one.checksum for one in kept if not isinstance(one, Run))
+        mark = own.mark if own is not None else ()
+        if step.keeps:
+            noted = 0 if made.note is None else step.mark(made.note)
+            mark = noted, *(one.checksum for one in kept if not isinstance(one, Run))
         at_hand = None if made.stays is None else kept.pop()
     complete(like)
-    return Turn(made.note, mark if step.keeps else (), tuple(kept), made.memo, at_hand, made.arrays)
+    return Turn(made.note, mark, tuple(kept), made.memo, at_hand, made.arrays)
 
 
 def _pieces(step: Superstep, number: int, store: Store, listed: Listed | None, shards: Sequence[Run | Turn]) -> Any:
@@ -185,9 +188,9 @@ def _rows(runs: Sequence[tuple[Any, ...]], ends: Iterable[tuple[int, int, int]])
 
 
 def check_same(step: Superstep, number: int, own: Turn, listed: Listed | None) -> None:
-    """Refuse what a part keeps, if it was made again and is not what was listed."""
-    if step.side == "part" and listed is not None and listed.marks[number] != own.mark:
-        raise changed_source(f"part {number} of the chunks is not what it was when it was counted")
+    """Refuse what a part or a group keeps, if it was made again and is not what was listed."""
+    if listed is not None and step.side in listed.marks and listed.marks[step.side][number] != own.mark:
+        raise changed_source(f"{step.side} {number} of the chunks is not what it was when it was counted")
 
 
 def list_turns(
@@ -196,7 +199,7 @@ def list_turns(
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
     decides = turns[0].note is not None
     decision: Any = step.decide([turn.note for turn in turns]) if decides else before and before.decision
-    marks = before.marks if before else [turn.mark for turn in turns]
+    marks = {step.side: [turn.mark for turn in turns], **(before.marks if before else {})}
     out = before.out if before is not None else None
     if not step.moves:
         return Listed(decision, marks, [], None, out)

@@ -142,9 +142,13 @@ class Fill(Superstep):
                 whole = ops_for(found).empty(self.dtype, (len(order), *found.shape[1:]))
             whole[order[start : start + len(found)]] = found
             start += len(found)
-        ends = pairwise(accumulate(map(math.prod, given.memo), initial=0))
-        parts = zip(given.memo, ends, strict=True)
-        return Made(arrays=([whole[slice(*end)].reshape((*shape, *whole.shape[1:])) for shape, end in parts],))
+        return Made(arrays=(in_shapes(whole, given.memo),))
+
+
+def in_shapes(rows: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Parts of some rows, one for each shape, without copies."""
+    ends = pairwise(accumulate(map(math.prod, shapes), initial=0))
+    return [rows[slice(*end)].reshape((*shape, *rows.shape[1:])) for end, shape in zip(ends, shapes, strict=True)]
 
 
 class Write(Superstep):

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..order import Order
+from ..order import Order, holds_objects
 from .division import chunk_ranges, runs_of_threads
 from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small
-from .terms import InputChunks, Projection, Runs, Size, Workers, format_chunks, format_count, format_size
+from .terms import Exchange, InputChunks, Projection, Runs, Size, Workers, format_chunks, format_count, format_size
 
 #: Share of the memory up to which the sorted keys are one array, which every task reads.
 JOINED_SHARE = 1 / 4
@@ -52,7 +52,7 @@ class SearchPlan:
     workers: Workers
     limit: float  # bytes up to which keys are joined in one array
     sorts: bool = False  # whether the keys are sorted first
-    kept: bool = False  # whether workers keep what moves, in memory or in files
+    exchange: Exchange = "tasks"  # between groups and bundles
     sources: Runs = ()  # the chunks of each member of a gang, of the keys and then of the needles
 
     @property
@@ -66,6 +66,8 @@ class SearchPlan:
         keys, needles = sum(self.searched.keys), sum(self.searched.needles)
         if self.joined:
             return keys * (len(self.sources) or max(self.workers.processes, 1))
+        if self.exchange == "gather":
+            return 0
         return keys + needles + needles / self.searched.needle_itemsize * 8
 
     @property
@@ -96,7 +98,7 @@ def make_search_plan(
     one_memory: bool = False,
     whole: SearchReason | None = None,
     sorts: bool = False,
-    kept: bool = False,
+    exchange: Exchange = "tasks",
 ) -> SearchPlan:
     """Plan a search; `groups` is the number asked for, and `whole` says why all keys are joined, however many."""
     # Keys of an unknown number are assumed to fit; `memory` is that of the process where workers have no limit. Each
@@ -116,17 +118,12 @@ def make_search_plan(
         reason = "unknown" if math.isnan(total) else "fits"
         # One device sorts the keys where it joins them.
         return SearchPlan(everything, near, reason, searched, workers, limit, sorts and not workers.devices)
-    most = (KEPT_SHARE if kept else GROUP_SHARE) * own
+    most = (KEPT_SHARE if exchange == "runs" else GROUP_SHARE) * own
     share = most if groups is None else total / groups
     found = tuple(chunk_ranges(range(len(keys)), keys, share))
     bundles = tuple(chunk_ranges(range(len(needles)), needles, most))
     reason = "large" if groups is None else "asked"
-    return SearchPlan(found, bundles, reason, searched, workers, limit, sorts, kept and len(found) > 1)
-
-
-def holds_objects(dtype: np.dtype[Any]) -> bool:
-    """Whether elements are Python objects, or records with some."""
-    return dtype.hasobject and dtype.kind in "OV"
+    return SearchPlan(found, bundles, reason, searched, workers, limit, sorts, exchange)
 
 
 def choose_membership(test: Order, compared: np.dtype[Any], size: Size) -> SearchReason | None:
@@ -171,7 +168,7 @@ def describe_search(plan: SearchPlan) -> Projection:
         "strategy": strategy,
         "moves": _moves(plan),
     }
-    exchange = "gang" if plan.sources else "join" if plan.joined else "runs" if plan.kept else "tasks"
+    exchange = "gang" if plan.sources else "join" if plan.joined else plan.exchange
     stages = (("values moved", plan.moved_bytes), ("look up", sum(needles)))
     return Projection(decisions, plan.projected_bytes, "process" if plan.joined else "thread", exchange, stages)
 
@@ -180,7 +177,9 @@ def _moves(plan: SearchPlan) -> str:
     moved = format_size(plan.moved_bytes)
     if plan.joined:
         return f"the keys, to each process: {moved}; needles stay where they are"
-    by = ", by runs that workers keep" if plan.kept else ""
+    if plan.exchange == "gather":
+        return "nothing: all groups are in one memory"
+    by = ", by runs that workers keep" if plan.exchange == "runs" else ""
     return f"each key once, each needle once to the group that bounds it, and its result back{by}: {moved}"
 
 

@@ -14,7 +14,7 @@ from support import strategies as ours
 from support.sorting import check_sizes, computed, groups, no_computation
 
 import dask_gpusort
-from dask_gpusort.graph.search import lookup
+from dask_gpusort.builders import searches
 
 #: Runs of equal points that groups cut, and infinite ends.
 POINTS = np.repeat([-np.inf, -2.0, -1.0, 0.0, 0.5, 4.0, np.inf], [1, 3, 1, 7, 1, 4, 2])
@@ -74,13 +74,13 @@ def test_no_task_has_all_points():
         joined.append(found := JOIN(chunks, *given))
         return found
 
-    with groups(8), mock.patch.object(lookup, "join_keys", join):
+    with groups(8), mock.patch.object(searches, "join_keys", join):
         found = dask_gpusort.interp(x + 0.5, x, 2 * fp)
         assert computed(found)[:-1].tolist() == list(range(1, 12798, 2))
     assert [(len(keys), len(values)) for keys, values in joined] == [(800, 800)] * 8
 
 
-JOIN = lookup.join_keys
+JOIN = searches.join_keys
 
 
 def test_errors_of_sizes():

@@ -10,8 +10,10 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph.search import lookup
+from dask_gpusort.drivers.turns import Blocks, Listed, Store, check_same, take_turn
+from dask_gpusort.functions.lookup import Keys, Needles, Question
+from dask_gpusort.graph.input_checks import declared_chunks
+from dask_gpusort.order import Order
 
 
 def num_tasks(array, *inputs):
@@ -36,33 +38,40 @@ def test_tasks_are_linear_in_chunks():
 
 def test_tasks_of_groups():
     x, v, *_ = arrays(64)
-    with dask.config.set({"gpusort.groups": 4}):
-        lazy = dask_gpusort.searchsorted(x, v)
-    # Each group is joined and measured; the needles, one bundle here, have two tasks in each group.
-    assert num_tasks(lazy, x, v) == 64 + 2 * 4 + 1 + (1 + 2 * 4 + 1)
+    for exchange, tasks in (
+        # Each group is joined; the needles are one bundle here, which has all groups.
+        ("auto", 4 + 1 + 1),
+        # By tasks the keys of a group and the cuts of a bundle have a note each; needles have two tasks in each group.
+        ("tasks", 2 * 4 + 1 + (4 + 2 * 4) + 1),
+    ):
+        with dask.config.set({"gpusort.groups": 4, "gpusort.exchange": exchange}):
+            lazy = dask_gpusort.searchsorted(x, v)
+        assert num_tasks(lazy, x, v) == 64 + tasks
 
 
-def test_several_bundles(monkeypatch):
-    made = []
-    monkeypatch.setattr(lookup, "sort_needles", lambda *given: made.append(found := SORT(*given)) or found)
+@pytest.mark.parametrize("exchange", ["auto", "tasks"])
+def test_several_bundles(monkeypatch, exchange):
     monkeypatch.setattr("dask_gpusort.plan.search.GROUP_SHARE", 1e-6)
     monkeypatch.setattr("dask_gpusort.graph.runtime.host_memory", lambda: 6 << 30)
     x, v, keys, needles = arrays(64)
-    with dask.config.set({"gpusort.groups": 4, "num_workers": 1}):
+    with dask.config.set({"gpusort.groups": 4, "num_workers": 1, "gpusort.exchange": exchange}):
         lazy = dask_gpusort.searchsorted(x, v.reshape(64, 100))
     assert (computed(lazy) == np.searchsorted(keys, needles).reshape(64, 100)).all()
-    assert 1 < len(made) < 64
-    assert sum(len(bundle.run) for bundle in made) == len(needles)
-    for bundle in made:
-        assert [bundle.cuts[0], bundle.cuts[-1]] == [0, len(bundle.run)]
-        assert bundle.cuts == sorted(bundle.cuts)
+    assert 1 < sum(key[0].startswith("search-scatter") for key in lazy.dask) < 64
 
 
-SORT = lookup.sort_needles
-
-
-def test_needles_that_change_are_refused():
-    run = Run(np.arange(5), (np.arange(5),))
-    for found in (np.arange(4), np.arange(1), np.arange(6)):
-        with pytest.raises(RuntimeError, match=f"{len(found)} needles were looked up, of 5 .*persist"):
-            lookup.scatter_found(lookup.Bundle(run, [0, 5], [(5,)]), [found])
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_changed_when_it_was_made_again_is_refused(side):
+    """By tasks, where no runs have checksums: other needles, and another number of keys."""
+    step = (Needles, Keys)[side](Question(Order(np.dtype(int), stable=True), "left", joined=False))
+    others = (np.arange(1, 6), np.arange(6))[side]
+    own, same, other = (
+        take_turn(step, 0, Store(), Blocks([one], declared_chunks("x", one.dtype, [one.shape])), None, None)
+        for one in (np.arange(5), np.arange(5), others)
+    )
+    # Needles are listed once they are cut.
+    listed = Listed(None, {step.side: [own.mark]}, [], None, None)
+    check_same(step, 0, same, listed)
+    check_same(step, 0, other, Listed(None, {}, [], None, None))
+    with pytest.raises(RuntimeError, match=f"{step.side} 0 of the chunks is not what it was .*persist"):
+        check_same(step, 0, other, listed)

@@ -88,7 +88,7 @@ def test_indices_that_changed_when_they_were_computed_again_are_refused():
             take_turn(step, 0, OnWorkers(), Blocks([one], declared_chunks("x", one.dtype, [(2,)])), None, None)
             for one in (indices, indices.copy(), indices[::-1])
         )
-    listed = Listed(None, [own.mark], [], None, None)
+    listed = Listed(None, {"part": [own.mark]}, [], None, None)
     check_same(step, 0, same, listed)
     with pytest.raises(RuntimeError, match="part 0 of the chunks is not what it was .*persist"):
         check_same(step, 0, others, listed)

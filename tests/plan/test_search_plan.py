@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from support.peaks import peak_of
 
+from dask_gpusort.builders.searches import look_up_blocks
+from dask_gpusort.drivers.turns import Blocks
+from dask_gpusort.functions.lookup import Question, join_keys
 from dask_gpusort.graph.input_checks import declared_chunks
-from dask_gpusort.graph.search.lookup import Question, join_keys, look_up_bundle
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.memory import host_bytes
@@ -121,13 +123,13 @@ def test_projected_bytes_bound_the_steps(dtype, values):
     keys, needles = (np.random.default_rng(seed).integers(0, values, 100_000).astype(dtype) for seed in (0, 1))
     searched = Searched((keys.nbytes,), (needles.nbytes,), needles.itemsize)
     plan = make_search_plan(searched, Workers(1, GIB), None, None)
-    question = Question(Order(keys.dtype, stable=True), "left", keys.dtype, keys.dtype)
+    question = Question(Order(keys.dtype, stable=True), "left")
     keys.sort()
-    joined = join_keys([keys], question, [len(keys)])
+    joined = join_keys([keys], question)
     # The input is not counted.
-    assert peak_of(lambda: join_keys([keys], question, [len(keys)])) <= plan.projected_bytes
-    declared = declared_chunks("the needles", needles.dtype, ((len(needles),),))
-    looked_up = peak_of(lambda: look_up_bundle(joined, [needles], declared, question))
+    assert peak_of(lambda: join_keys([keys], question)) <= plan.projected_bytes
+    blocks = Blocks([needles], declared_chunks("the needles", needles.dtype, ((len(needles),),)))
+    looked_up = peak_of(lambda: look_up_blocks(joined, blocks, question))
     assert plan.projected_bytes / 3 < keys.nbytes + looked_up <= plan.projected_bytes
 
 

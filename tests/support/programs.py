@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dask_gpusort.chunk.run import Run
 from dask_gpusort.functions.program import Ends, Given, Made, Superstep
 
 
-def run(steps: Sequence[Superstep], parts: Sequence[Sequence[Any]], groups: int) -> list[list[Made]]:
-    """What each part or group makes in each superstep, of the chunks of each part."""
+def run(
+    steps: Sequence[Superstep], parts: Sequence[Sequence[Any]], groups: int, sources: Sequence[Sequence[Any]] = ()
+) -> list[list[Made]]:
+    """What each part or group makes in each superstep, of the chunks of each part, and of each group if it has some."""
+    blocks = {"part": parts, "group": sources}
     made: list[list[Made]] = []
     owners: dict[str, list[Any]] = {"part": [Made()] * len(parts), "group": [Made()] * groups}
     decision, ends, moved, runs = None, None, None, []
-    for at, step in enumerate(steps):
-        turns = []
+    for step in steps:
+        turns, own_blocks = [], blocks.pop(step.side, ())
         for number, own in enumerate(owners[step.side]):
             pieces = []
             if ends is not None:
                 # Copies, which a superstep may write to.
                 pieces = [(one, runs[one][first:last].copy()) for one, first, last in ends.of(number)]
             run, stays = (None if kept is None else kept.copy for kept in (own.run, own.stays))
-            blocks = [] if at else parts[number]
-            turns.append(step.work(Given(number, decision, blocks, pieces, run, own.memo, stays)))
+            chunks = own_blocks[number] if own_blocks else []
+            turn = step.work(Given(number, decision, chunks, pieces, run, own.memo, stays))
+            if isinstance(turn.run, Iterator):
+                turn = turn._replace(run=Run.concat(list(turn.run)))
+            turns.append(turn)
         if step.keeps:
             owners[step.side] = turns
-        if turns[0].note is not None:
+        if step.listing and turns[0].note is not None:
             decision = step.decide([turn.note for turn in turns])
         ends = None
         if step.moves:

@@ -22,9 +22,10 @@ from unittest import mock
 import dask
 from distributed import protocol
 
+from dask_gpusort.drivers import on_workers
 from dask_gpusort.graph import exchanges, runtime
 from dask_gpusort.graph.gang import member, tasks
-from dask_gpusort.graph.runs import keep_and_take, rows
+from dask_gpusort.graph.runs import keep_and_take
 from dask_gpusort.graph.runs.store import Store
 
 from . import gangs as on_clusters
@@ -90,7 +91,7 @@ def plans_for(client: Client, exchange: str) -> Iterator[None]:
 
 @contextmanager
 def runs_of_threads(
-    workers: int = 2, memory: int = 0, capacity: float = 0, portion: int = rows.PORTION_REQUESTS
+    workers: int = 2, memory: int = 0, capacity: float = 0, portion: int = on_workers.PORTION_REQUESTS
 ) -> Iterator[None]:
     """Let exchanges be kept runs, of which memory holds some bytes; of positions, so many are read at once."""
     loop, numbers = asyncio.new_event_loop(), count()
@@ -109,7 +110,7 @@ def runs_of_threads(
         store = Store("tcp://10.0.0.0:1", Path(stack.enter_context(tempfile.TemporaryDirectory())), lambda: capacity)
         stack.callback(store.close)
         stack.enter_context(plans_for(Client(workers, memory), "runs"))
-        stack.enter_context(mock.patch.object(rows, "PORTION_REQUESTS", portion))
+        stack.enter_context(mock.patch.object(on_workers, "PORTION_REQUESTS", portion))
         stack.enter_context(mock.patch.object(keep_and_take, "own_store", return_value=store))
         stack.enter_context(mock.patch.object(keep_and_take, "get_worker", return_value=worker))
         yield

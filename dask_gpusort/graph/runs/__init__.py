@@ -3,7 +3,6 @@
 | file | what is in it |
 |---|---|
 | `tasks` | the graph of a sort: sort a run and keep it, find the cuts, take the slices of a group and finish it |
-| `rows` | the graphs of searches, and rows that are taken in portions |
 | `store` | the runs that a worker keeps, in memory or in files, and how a slice of one is read, here or from a peer |
 | `keep_and_take` | what tasks do: keep runs, list them, take slices from their worker, from a file, from a peer |
 | `plugins` | how long runs are kept, and which are made again when a worker is lost |
