@@ -21,9 +21,9 @@ from tlz import partition
 from . import api
 from .array_arguments import in_memory
 from .array_packages import for_both_packages
+from .builders.sort import build_moved
 from .graph.inputs import rechunk
 from .graph.runtime import planned_for
-from .graph.sort.build import build_moved
 from .lazy_labels import LazyLabels
 
 #: Name of the variable of a DataArray.

@@ -39,7 +39,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "(np.array(sizes) / np.maximum(lengths, 1))",
             "(np.array(sizes) / np.array(sizes))",
         ),
-        "candidates: of a run that changed": (").any():\n        return None", ").all():\n        return None"),
         "candidates: at regular places": (".integers(ends[:-1], ends[1:])", ".permutation(ends[:-1]) * 0 + ends[:-1]"),
     },
     "graph/test_sort_last.py": {
@@ -88,27 +87,30 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "np.where(closes, right, right)",
         ),
         "bounds: a chunk without a sample in front": ("np.where(low > start,", "np.where(low > 0,"),
-        "bounds: output chunks of unknown sizes": ("- cuts.starts[first]", "- cuts.starts[0]"),
+        "bounds: output chunks of unknown sizes": ("- turn.memo[first]", "- turn.memo[0]"),
     },
-    "graph/test_runs.py::test_groups_are_cut_where_the_bounds_say": {
-        "trims: at the other end": (
-            "begin = int(self.ranks[group] - first.sum())",
-            "begin = int(last.sum() - first.sum() - self.ranks[group + 1] + self.ranks[group])",
+    "graph/test_runs.py::test_cuts_between_candidates": {
+        "sums: the first sender of some": ("number * counting.FAN_IN, decided", "0 * number, decided"),
+        "sums: rows before those of a group": (
+            "ends.before if ends else 0,\n        part.names",
+            "0,\n        part.names",
+        ),
+        "sums: of sums": (
+            "read, level = [List(*some) for some in partition_all(counting.FAN_IN, sums)]",
+            "read, level = [List(sums[0])]",
         ),
     },
     "api/test_functions.py::test_in_a_gang": {
-        "gang: a shard for each member": (
-            "copy=False) for group in range(len(plan.sources))]",
-            "copy=False) for group in reversed(range(len(plan.sources)))]",
-        ),
-        "gang: what a member keeps": ("(pieces, self.bounds.kept(self.rank))", "(pieces, self.bounds.kept(0))"),
-        "trims: a key too many in front": (
-            "start = int(self.ranks[group] - self.first[:, group].sum())",
-            "start = max(int(self.ranks[group] - self.first[:, group].sum()) - 1, 0)",
-        ),
+        "gang: a shard for each member": ("runs, own) for own in receivers]", "runs, own) for own in receivers[::-1]]"),
+        "gang: what a member keeps": ("int(ranks[given.number + one])", "int(ranks[one])"),
+        "trims: a key too many in front": ("slice(begin, end)), memo", "slice(max(begin - 1, 0), end)), memo"),
         "decisions: samples of one member": (
-            'first.decide(self._in_order("part", start.summaries))',
-            'first.decide(self._in_order("part", start.summaries)[:1] * len(self._in_order("part", start.summaries)))',
+            "step.decide(self._in_order(side, start.summaries))",
+            "step.decide(self._in_order(side, start.summaries)[:1] * len(self._in_order(side, start.summaries)))",
+        ),
+        "gang: chunks of unknown sizes": (
+            "made.memo[numbers.start + 1 : numbers.stop + 1]",
+            "made.memo[1 : len(numbers) + 1]",
         ),
         "decisions: equal keys on both sides of a splitter": (
             '(splitters, "left")',
@@ -124,9 +126,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "bounds: the last run has no such sample": ("(before <= number[low]) & (number", "(number"),
         "bounds: keys of the next sample in front": ("number[low] < end[before]", "number[low] <= end[before]"),
         "trims: a group that is whole in front": ("if kept != slice(0, len(merged)):", "if kept.start:"),
-        "bounds: what a group keeps": ("- self.first[:, group].sum())", "- self.first[0, group])"),
-        "tasks: a chunk that changed": ("if len(run) != length or", "if False and"),
-        "tasks: shards are copied": ("group, copy=True)", "group, copy=False)"),
+        "bounds: what a group keeps": ("int(self.first[:, 0].sum())", "int(self.first[0, 0])"),
+        "tasks: a chunk that changed": ("        check_same(step, number, turn, listed)\n", "        pass\n"),
+        "tasks: shards are copied": ("receivers, copy=True)", "receivers, copy=None)"),
+        "tasks: pieces of one shard": ("alone = len(pieces) > 1 and", "alone = False and"),
         "frames: the shape of an empty array": ("buffers.empty(dtype, shape)", "buffers.empty(dtype, (0,))"),
     },
     "graph/test_runs.py": {
@@ -279,8 +282,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "gang of distinct keys: parts of neighbours": ("(ordered and chunk > last + 1)", "False"),
         "gang of distinct keys: parts of one side": ("if last is None or sides or", "if last is None or"),
-        "gang of a program: pieces in order": ("sorted(own.items(), key=lambda one: one[0])", "list(own.items())"),
-        "gang of a program: numbers of parts": ("enumerate(sorted(part[0]", "enumerate(list(part[0]"),
+        "gang of a program: pieces in order": ("for sender in sorted(found)]", "for sender in found]"),
+        "gang of a program: numbers of parts": ("first = sorted(part[0]", "first = list(part[0]"),
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
@@ -312,12 +315,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
         "gang that gathers: a member without output": (
-            "makes = all(own[-1] >= self._first",
-            "makes = all(own[-1] >= 0",
+            "alone = all(self.made[which])",
+            "alone = True",
         ),
         "gang that gathers: chunks of the last input": (
-            "one - first for one in own if one >= first",
-            "one for one in own",
+            "tuple(chunk - first for chunk in own if chunk >= first)",
+            "tuple(chunk for chunk in own)",
         ),
         "gang that gathers: a chunk is checked": ("self.reading.check(chunk, number)", "pass"),
         "gang that gathers: a member that changed": ("known += on_host(keys", "on_host(keys"),
@@ -392,6 +395,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_graph.py": {
+        "kept: a run that changed": ("        check_same(step, number, own, listed)\n", "        pass\n"),
+        "parts of a chunk: all of them": ("range(group, group + parts))", "range(group, group + parts - 1))"),
+        "decisions: no order has such cuts": ("if not 0 <= kept.start <= kept.stop <= received:", "if False:"),
         "trims: cuts that no order has": ("if not 0 <= kept.start <= kept.stop <= received:", "if False:"),
     },
     "api/test_sort.py": {
@@ -453,7 +459,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "groups: several axes in their order": ("by.transpose(np.argsort(axes).tolist())", "by.transpose()"),
     },
     "api/test_groups.py": {
-        "tasks: a chunk of several columns": ("key = (name, chunk) + (0,) * extra", "key = (name, chunk)"),
+        "tasks: a chunk of several columns": (
+            "(name, chunk, *behind), turns.take_part",
+            "(name, chunk), turns.take_part",
+        ),
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
         "groups: lanes that are too long": ('needed != "nothing" and plan.strategy', "False and plan.strategy"),

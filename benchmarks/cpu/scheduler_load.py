@@ -30,14 +30,14 @@ from distributed.core import Status
 from distributed.protocol import Serialize, deserialize, dumps, serialize
 from distributed.scheduler import WorkerState, _materialize_graph
 
+from dask_gpusort.builders.global_sort import _steps
 from dask_gpusort.chunk.memory import return_free_memory
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.drivers.recipe import Input, ProgramRecipe, Result
+from dask_gpusort.functions.sort import Finish, LocalSort
 from dask_gpusort.graph.collection import Output, new_arrays
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
 from dask_gpusort.graph.runs.store import Handle, Piece
-from dask_gpusort.graph.sort.finish import Finish
-from dask_gpusort.graph.sort.local import LocalSort
-from dask_gpusort.graph.sort.recipe import SortRecipe
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Plan, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN
@@ -54,13 +54,14 @@ SIZES["100 TB"] = 10**14, 1000
 #: Bytes of a chunk, and threads of a worker.
 SHAPES = (128 * MIB, 16), (GIB, 16), (GIB, 4), (4 * GIB, 4)
 MEMORY = 64 * GIB
-#: Bytes of the two bounds of a cut.
+#: Bytes of the two ends of a group's rows in a run.
 CUT_BYTES = 16
-#: A handle as in a list of runs.
+#: A handle and the checksums of a run, as in a list of runs.
 KEY, PIECES = ("sort-local-" + 32 * "0", 4000), (Piece(0, 1 << 27, 1 << 27),)
 LIKE = Handle(
     32 * "0", KEY, "tcp://10.0.0.1:40000", 86 * "/", 1 << 24, Run(np.empty(0, np.uint64)), 1 << 31, PIECES, 1 << 27
 )
+MARK = 1 << 31, 1 << 31
 #: Tasks of the largest graph that is driven.
 MOST_DRIVEN, QUICK_DRIVEN = 80_000, 500
 
@@ -77,10 +78,12 @@ def make_keys() -> np.ndarray:
     raise AssertionError
 
 
-def recipe_of(plan: Plan, name: str = "x") -> SortRecipe:
+def recipe_of(plan: Plan, name: str = "x") -> ProgramRecipe:
     """What the tasks of the sort of an array are made from."""
     how = LocalSort(plan.order, positions=False), Finish(plan.order, with_keys=True, with_positions=False)
-    return SortRecipe(plan, *how, names=(name,), extra_dims=(0,))
+    steps, own = _steps(plan, *how), Input("the input", plan.order.dtype, (plan.sizes,), plan.runs)
+    results = (Result(len(steps) - 1, 0),)
+    return ProgramRecipe(steps, results, (name,), (own,), len(plan.groups), "kept", plan.groups)
 
 
 def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
@@ -88,8 +91,8 @@ def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     runs, groups, total = len(plan.runs), len(plan.groups), sum(plan.sizes) * plan.row_bytes
     recipe = recipe_of(plan)
     # If there are candidates, all handles are listed with those of tables, else with the cuts.
-    cuts = (1 / FAN_IN, 0) if plan.candidates else (0, CUT_BYTES * (groups + 1))
-    listed = runs * ((1 + cuts[0]) * len(pickle.dumps(LIKE)) + cuts[1])
+    tables, cuts = (1 / FAN_IN, 0) if plan.candidates else (0, CUT_BYTES * groups)
+    listed = runs * (len(pickle.dumps(((LIKE,), MARK))) + tables * len(pickle.dumps(LIKE)) + cuts)
     summary = plan.samples * (ORDER.transit_dtype.itemsize + ENTRY_BYTES) + 8 * plan.candidates
     return {
         "tasks": len({**recipe.stages(), **recipe.output("sort", 0, (plan.chunks,))}) + runs,
@@ -98,7 +101,7 @@ def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
         "groups": groups,
         "candidates": plan.candidates,
         "list of runs, MiB": listed / MIB,
-        "all cuts, MiB": CUT_BYTES * runs * (groups + 1) / MIB,
+        "all cuts, MiB": CUT_BYTES * runs * groups / MIB,
         "summary, % of a run": 100 * summary / (total / runs),
         "table, % of a thread's memory": 100 * plan.table_bytes / (MEMORY / threads),
         "slices of a worker": runs * groups / workers,
@@ -182,9 +185,11 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     edges = sum(len(task.dependencies) for task in graph.values())
     keys, ordered = set(flatten(y.__dask_keys__())), timed(order, graph)
     drawn, counts = plan.samples * (plan.order.transit_dtype.itemsize + ENTRY_BYTES), 8 * plan.candidates
-    made: dict[str, float] = {"sort-local": HANDLE_BYTES + drawn, "sort-keep": HANDLE_BYTES}
-    made |= {"sort-count": counts, "sort-sum": counts, "sort-scan": 2 * counts}
-    made["sort-list"] = counted(plan, workers, threads)["list of runs, MiB"] * MIB
+    # Of one round, the scan lists all runs; of two, it has the candidates, and another task lists the runs.
+    scan, listed = (2 * counts, "sort-list") if plan.candidates else (0, "sort-scan")
+    made: dict[str, float] = {"sort-local": HANDLE_BYTES + drawn, "sort-keep": HANDLE_BYTES, "sort-scan": scan}
+    made |= {"sort-count": counts, "sort-sum": counts, "sort-sums": 2 * CUT_BYTES * len(plan.groups)}
+    made[listed] = counted(plan, workers, threads)["list of runs, MiB"] * MIB
     made["sort-merge"] = plan.group_bytes
     cluster = Cluster(workers, threads, lambda key: made.get(key[0].rpartition("-")[0], 8 * plan.sizes[0]))
     scheduler = cluster.scheduler

@@ -15,10 +15,10 @@ from ..arguments import (
     refuse_with_groups,
 )
 from ..array_arguments import checked_array, in_memory
+from ..builders.groups import Labels, build_grouped
+from ..builders.statistics import build_statistic, build_weighted
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
-from ..graph.select.groups import Labels, build_grouped
-from ..graph.select.statistics import build_statistic, build_weighted
 from ..plan.groups import GROUP_STRATEGIES
 from ..table.quantiles import Statistic
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..arguments import axis_or_none, check_select_kind, checked_kth, checked_options, is_scalar_row
 from ..array_arguments import checked_array
-from ..graph.select.partitions import Want, build_partition
+from ..builders.partitions import Want, build_partition
 
 
 def partition(

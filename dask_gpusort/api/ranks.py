@@ -6,10 +6,10 @@ from typing import Any
 
 from ..arguments import axis_or_none, checked_grouping, checked_ranking
 from ..array_arguments import checked_array
+from ..builders.groups import Labels
 from ..builders.ranks import build_grouped_rank, build_rank
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
-from ..graph.select.groups import Labels
 
 
 def rank(

@@ -19,12 +19,12 @@ from ..builders.distinct import (
     build_unique,
     build_unique_subarrays,
 )
+from ..builders.groups import Labels, build_grouped
 from ..builders.modes import build_mode, build_nunique_along
 from ..chunk.reducers import count_distinct, most_common
 from ..chunk.tie_groups import NAN_POLICIES
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
-from ..graph.select.groups import Labels, build_grouped
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.

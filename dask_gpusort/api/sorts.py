@@ -22,9 +22,9 @@ from ..array_arguments import (
     checked_sort_keys,
     checked_sorted_arrays,
 )
+from ..builders.sort import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
-from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 
 
 def sort(

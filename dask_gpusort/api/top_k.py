@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from ..arguments import check_choice, checked_axis, checked_grouping, checked_integer, refuse_with_groups
 from ..array_arguments import checked_array, checked_arrays, known_size
+from ..builders.groups import Labels, build_grouped
+from ..builders.top import select_top
 from ..chunk.reducers import top_keys
-from ..graph.select.groups import Labels, build_grouped
-from ..graph.select.top import select_top
 
 
 class TopKResult(NamedTuple):

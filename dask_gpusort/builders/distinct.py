@@ -16,7 +16,7 @@ import numpy as np
 from ..chunk import complete, library_of
 from ..chunk.distinct import Columns, find_distinct
 from ..config import setting
-from ..drivers.recipe import DRIVERS, ProgramRecipe, Result
+from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.distinct import (
     Cut,
     Distinct,
@@ -39,7 +39,6 @@ from ..graph.explain import note
 from ..graph.in_one_task import of_whole
 from ..graph.input_checks import checked_chunk
 from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
-from ..graph.sort.global_sort import device_order, joins_rows
 from ..graph.sort.request import Keys, Options, Request
 from ..order import Order
 from ..plan import BY_TASKS, InputChunks, Runs
@@ -53,6 +52,7 @@ from ..plan.sets import (
     gang_of_distinct,
     make_distinct_plan,
 )
+from .global_sort import device_order, joins_rows
 from .searches import build_membership, equality_dtype
 
 
@@ -100,12 +100,13 @@ def run_program(
         outputs = [((len(steps) - 1, 0), (), np.dtype(np.int64))]
     made = [Output(np.empty_like(array._meta, shape=(0,) * len(one), dtype=dtype), one) for _, one, dtype in outputs]
     found = tuple(Result(*which) for which, *_ in outputs)
+    inputs = (Input("the input", order.dtype, array.chunks, division.parts),)
     if plan.strategy == "gang":
         # Imported here, because it imports distributed.
-        gang = import_module("dask_gpusort.graph.gang.program")
-        return gang.run_in_gang(array, steps, found, plan.sources, division.members, made, "unique")
-    divided_as = division.parts, division.groups, DRIVERS.get(division.exchange, "tasks")
-    recipe = ProgramRecipe(tuple(steps), found, (array.name,), order.dtype, array.chunks, *divided_as)
+        gang = import_module("dask_gpusort.drivers.gang")
+        return gang.run_in_gang([array], inputs, steps, found, division.members, made, "unique")
+    driver = DRIVERS.get(division.exchange, "tasks")
+    recipe = ProgramRecipe(tuple(steps), found, (array.name,), inputs, division.groups, driver)
     return new_arrays(recipe, [array], made, "unique")
 
 

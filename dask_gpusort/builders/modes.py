@@ -23,9 +23,9 @@ from ..chunk.reducers import Reducer, count_distinct, leave_out_nan, most_common
 from ..chunk.tie_groups import may_be_nan
 from ..graph.inputs import blockwise, lane_by_lane, with_axes
 from ..graph.runtime import Runtime
-from ..graph.select.statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, reduce_blocks
 from ..plan.select import most_lanes_bytes
 from .distinct import Unique, build_nunique, build_unique
+from .statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, reduce_blocks
 
 
 def build_reduced(

@@ -163,11 +163,11 @@ def _recipe(steps: tuple[Superstep, ...], arrays: Sequence[Any], exchange: Posit
     """A program whose parts have indices, and values to write if there are some, and whose groups have the elements."""
     indices, *values, elements = arrays
     parts, groups = exchange.bundles.runs, exchange.groups.runs
-    others = [Input("part", "the values", array.dtype, array.chunks, parts) for array in values]
-    others.append(Input("group", "the input", elements.dtype, elements.chunks, groups))
+    inputs = [Input("the indices", indices.dtype, indices.chunks, parts)]
+    inputs += [Input("the values", array.dtype, array.chunks, parts) for array in values]
+    inputs.append(Input("the input", elements.dtype, elements.chunks, groups, "group"))
     results, names = (Result(len(steps) - 1, 0),), tuple(array.name for array in arrays)
-    of_indices = indices.dtype, indices.chunks, parts, len(groups), DRIVERS.get(exchange.by, "tasks"), "the indices"
-    return ProgramRecipe(steps, results, names, *of_indices, tuple(others))
+    return ProgramRecipe(steps, results, names, tuple(inputs), len(groups), DRIVERS.get(exchange.by, "tasks"))
 
 
 def _is_divided_along(array: Any, axis: int) -> bool:

@@ -17,13 +17,13 @@ from ..graph.explain import note
 from ..graph.in_one_task import of_whole
 from ..graph.input_checks import checked_lanes
 from ..graph.inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
-from ..graph.select.groups import Labels, checked_groups, plan_groups, with_groups
-from ..graph.select.statistics import lanes_of, whole_lanes
-from ..graph.sort.global_sort import device_order, joins_rows
 from ..graph.sort.request import Request
 from ..plan.memory import device_bytes
 from ..plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from .distinct import plan_distinct, run_program, stable_keys
+from .global_sort import device_order, joins_rows
+from .groups import Labels, checked_groups, plan_groups, with_groups
+from .statistics import lanes_of, whole_lanes
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from dask.typing import Key
 from ..chunk import ops_for
 from ..config import setting
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
-from ..drivers.turns import Blocks
 from ..functions.lookup import (
     Cut,
     Interpolation,
@@ -48,10 +47,9 @@ from ..graph._dask import List, Task, TaskRef
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import exchange_by_group, gathering_members, read_in_gang
 from ..graph.explain import note
-from ..graph.input_checks import DeclaredChunk, declared_chunks
+from ..graph.input_checks import Blocks, DeclaredChunk, declared_chunks
 from ..graph.inputs import concatenated_dtype, flatten, same_chunks
 from ..graph.runtime import Runtime
-from ..graph.sort.build import build_sort
 from ..graph.sort.request import Keys as SortKeys
 from ..graph.sort.request import Options
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
@@ -66,6 +64,7 @@ from ..plan.search import (
     describe_search,
     make_search_plan,
 )
+from .sort import build_sort
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
 #: all: the set is an array of bool.
@@ -163,7 +162,7 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
     of_other = plan.groups if question.interpolation or other is None else (tuple(range(other.npartitions)),)
     owned = plan.bundles, plan.groups, of_other
     inputs = tuple(
-        Input("group" if number else "part", what, array.dtype, array.chunks, own)
+        Input(what, array.dtype, array.chunks, own, "group" if number else "part")
         for number, (what, array, own) in enumerate(zip(question.names, arrays, owned, strict=False))
     )
     if not plan.joined:
@@ -175,18 +174,8 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
         return read_in_gang(reading, keys, needles, plan.sources, output, prefix)
     if not plan.joined and plan.exchange != "gather":
         steps = Needles(question), Keys(question), Cut(question), LookUp(question), Scatter(question.dtype)
-        recipe = ProgramRecipe(
-            steps=steps,
-            results=(Result(len(steps) - 1, 0),),
-            names=names,
-            dtype=needles.dtype,
-            chunks=needles.chunks,
-            parts=plan.bundles,
-            groups=len(plan.groups),
-            driver=DRIVERS.get(plan.exchange, "tasks"),
-            what=question.names[0],
-            others=inputs[1:],
-        )
+        results, driver = (Result(len(steps) - 1, 0),), DRIVERS.get(plan.exchange, "tasks")
+        recipe = ProgramRecipe(steps, results, names, inputs, len(plan.groups), driver)
     return new_arrays(recipe, arrays, [output], prefix)[0]
 
 

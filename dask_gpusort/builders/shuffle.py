@@ -15,9 +15,9 @@ from dask.tokenize import tokenize
 
 from ..chunk import complete, library_of, ops_for
 from ..graph.inputs import output_chunks, rechunk
-from ..graph.sort.build import build_sort
 from ..graph.sort.request import Options
 from .positions import build_take
+from .sort import build_sort
 
 
 def build_permutation(size: int, chunks: Any, seed: int) -> Any:

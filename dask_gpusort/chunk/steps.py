@@ -32,6 +32,16 @@ def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
             )
 
 
+def check_key_shapes(blocks: Sequence[Any]) -> None:
+    """Refuse several keys of one chunk that differ in shape."""
+    shapes = {block.shape for block in blocks}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"a chunk has keys of shapes {', '.join(map(str, sorted(shapes)))}: all keys must have the same chunks, so "
+            "call compute_chunk_sizes() and rechunk"
+        )
+
+
 def first_descent(array: Any, order: Order) -> int | None:
     """Find the first key in transit that comes before its predecessor; None if the keys are sorted."""
     ops = ops_for(array)
@@ -127,12 +137,9 @@ def draw_keys(run: Run, order: Order, *, samples: int, seed: int) -> DrawnKeys:
     return keys.size, keys.at(position), position
 
 
-def count_before(run: Run, number: int, candidates: Candidates, order: Order) -> IntArray | None:
-    """Count the keys of the run of some number before each candidate; None if its own are not there."""
-    keys, own = ops_for(run.keys).sorted_keys(run, order), candidates.runs == number
-    known = len(run) == candidates.sizes[number]
-    if not known or keys.differ(keys.at(candidates.positions[own]), candidates.keys[own]).any():
-        return None
+def count_before(run: Run, number: int, candidates: Candidates, order: Order) -> IntArray:
+    """Count the keys of the run of some number before each candidate."""
+    keys = ops_for(run.keys).sorted_keys(run, order)
     left, right = (keys.search(candidates.keys, side) for side in SIDES)
     return candidates.counted(number, left, right)
 

@@ -13,38 +13,77 @@ receivers::
     unique-list                    lists all runs, and whose rows are where
          |
     unique-merge g        group g takes its rows of all runs
+
+Notes that no task may have all are added up, some at a time, and what each sender's note says of its ends is kept as
+runs are (see `sums`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
+
+from dask.typing import Key
 
 from ..functions.program import Superstep
 from ..graph._dask import List, Task, TaskRef
 from ..graph.tasks import Tasks
-from .turns import Store, list_turns, take_turn
+from .sums import add_sums
+from .turns import Store, list_turns, take_array, take_turn
+from .wiring import Wired, wire
 
 
-def add_turns(tasks: Tasks, steps: Sequence[Superstep], blocks: Mapping[str, Sequence[Any]], on_workers: bool) -> None:
-    """Add the tasks of all supersteps; `blocks` are those of each part and of each group."""
-    # Imported here, because it imports distributed.
-    kept = import_module(".on_workers", __package__) if on_workers else None
-    store, keeps, lists = (kept.OnWorkers(), kept.RunTask, kept.ListTask) if kept else (Store(), Task, Task)
-    listed: TaskRef | None = None
-    owners: dict[str, list[Any]] = {side: [None] * len(own) for side, own in blocks.items()}
-    for step in steps:
-        kind = keeps if step.keeps or step.moves == "back" else Task
-        given = enumerate(zip(owners[step.side], blocks[step.side], strict=True))
-        turns = [
-            tasks.add(step.stage, number, take_turn, step, number, store, part, own, listed, kind=kind)
-            for number, (own, part) in given
-        ]
-        blocks = {**blocks, step.side: [None] * len(turns)}
-        if step.keeps:
-            owners[step.side] = turns
-        if step.listing:
-            senders = List(*({"out": owners[step.side], "back": turns, "": []}[step.moves]))
-            kind = lists if step.moves else Task
-            listed = tasks.add(step.listing, 0, list_turns, step, List(*turns), senders, store, listed, kind=kind)
+@dataclass(frozen=True)
+class KeptRuns:
+    """Make the tasks of a program whose runs are kept, on workers or in memory."""
+
+    steps: Sequence[Superstep]
+    on_workers: bool
+
+    @cached_property
+    def _kinds(self) -> tuple[Store, type[Task], type[Task]]:
+        """The store of runs, and the kinds of tasks that keep and that list them."""
+        # Imported here, because it imports distributed.
+        kept = import_module(".on_workers", __package__) if self.on_workers else None
+        return (kept.OnWorkers(), kept.RunTask, kept.ListTask) if kept else (Store(), Task, Task)
+
+    def add(self, tasks: Tasks, blocks: Mapping[str, Sequence[Any]], alone: Collection[int]) -> None:
+        """Add the tasks of all supersteps; `blocks` are those of each part and of each group.
+
+        Groups that are `alone` have no task in the last superstep.
+        """
+        store, keeps, lists = self._kinds
+        wired = wire(self.steps)
+        for at, (step, _, decided, _, sender) in enumerate(wired):
+            kind = keeps if step.keeps or step.moves == "back" else Task
+            known, own = {wire.step.side for wire in wired[:at]}, blocks[step.side]
+            for number, part in enumerate(own):
+                if at + 1 < len(wired) or number not in alone:
+                    part = None if step.side in known else part
+                    tasks.add(step.stage, number, *self._turn(tasks, wired[at], number, part), kind=kind)
+            if not step.listing:
+                continue
+            turns = [tasks.ref(step.stage, number) for number in range(len(own))]
+            senders = List(*(tasks.ref(sender, number) for number in range(len(own)) if sender))
+            before = tasks.ref(decided, 0) if decided else None
+            if step.sums:
+                add_sums(tasks, step, turns, senders, store, before, keeps, lists)
+            else:
+                kind = lists if step.moves else Task
+                tasks.add(step.listing, 0, list_turns, step, List(*turns), senders, store, before, kind=kind)
+
+    def put_last(self, tasks: Tasks, key: Key, group: int, which: int) -> None:
+        """Add the last superstep of a group, as the task of a chunk that is one of its arrays."""
+        tasks.put(key, take_array, Task(None, *self._turn(tasks, wire(self.steps)[-1], group, None)), which, None)
+
+    def made_by(self, tasks: Tasks, step: Superstep, number: int) -> TaskRef:
+        """What a superstep has made of a part or a group."""
+        return tasks.ref(step.stage, number)
+
+    def _turn(self, tasks: Tasks, wired: Wired, number: int, part: Any) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
+        own = tasks.ref(wired.owner, number) if wired.owner else None
+        listed = tasks.ref(wired.decided, 0) if wired.decided else None
+        return take_turn, wired.step.lean, number, self._kinds[0], part, own, listed

@@ -25,8 +25,8 @@ class OnWorkers(Store):
     def keep(self, runs: Iterable[Run]) -> list[Any]:
         return keep(runs) if runs else []
 
-    def look(self, kept: Sequence[Any], ends: Ends) -> None:
-        check_listed(kept, map(np.ascontiguousarray, (ends.first, ends.last)))
+    def look(self, kept: Sequence[Any], ends: Any) -> None:
+        check_listed(kept, map(np.ascontiguousarray, (ends.first, ends.last)) if isinstance(ends, Ends) else ())
 
     def take(self, rows: Sequence[Rows]) -> list[Run]:
         return take_slices([run for _, run, *_ in rows], [(first, last) for *_, first, last in rows])

@@ -1,10 +1,12 @@
-"""The recipe of all programs: from the chunks of an array to those of the results."""
+"""The recipe of all programs: from the chunks of arrays to those of the results."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,15 +14,18 @@ from dask.typing import Key
 
 from ..functions.program import Superstep
 from ..graph._dask import List, Task
-from ..graph.input_checks import DeclaredChunk, declared_chunks
+from ..graph.input_checks import Blocks, DeclaredChunk, declared_chunks
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..plan import Exchange, Runs
-from . import kept, turns
-from . import tasks as by_tasks
+from . import turns
+from .kept import KeptRuns
+from .tasks import Pace, PlainTasks
 
 Driver = Literal["threads", "kept", "tasks"]
 #: The drivers of exchanges whose runs stay where they are made; others are by tasks.
 DRIVERS: dict[Exchange, Driver] = {"gather": "threads", "runs": "kept"}
+#: (first output chunk, last + 1, part, parts) of each group: some output chunks, or one of several parts of one.
+Contents = tuple[tuple[int, int, int, int], ...]
 
 
 class Result(NamedTuple):
@@ -33,11 +38,23 @@ class Result(NamedTuple):
 class Input(NamedTuple):
     """Describe an input array, whose chunks the parts or the groups of a program have."""
 
-    side: Literal["part", "group"]
     what: str  # its name in error messages
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None  # None accepts any
     chunks: Chunks  # sizes, nan where unknown
     owned: Runs  # the chunks of each part or group, by their numbers in C order
+    side: Literal["part", "group"] = "part"
+    exact: bool = False  # whether strings must have the length of the dtype
+    #: Names in error messages of arrays that lie end to end, and how many chunks each has; else empty.
+    joined: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def declared(self) -> list[DeclaredChunk]:
+        """What the array says of its chunks, in C order."""
+        found = declared_chunks(self.what, self.dtype, self.chunks, self.exact)
+        names = [(what, (chunk,)) for what, count in self.joined for chunk in range(count)]
+        if not names:
+            return found
+        return [replace(one, array=what, index=index) for one, (what, index) in zip(found, names, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -47,13 +64,11 @@ class ProgramRecipe(ArrayRecipe):
     steps: tuple[Superstep, ...]
     results: tuple[Result, ...]
     names: tuple[str, ...]  # of the inputs
-    dtype: np.dtype[Any]  # of the first of them, which parts have
-    chunks: Chunks  # sizes, nan where unknown
-    parts: Runs  # the chunks of each part, by their numbers in C order
+    inputs: tuple[Input, ...]  # the first is one that parts have
     groups: int
     driver: Driver
-    what: str = "the input"  # the name of the first input in error messages
-    others: tuple[Input, ...] = ()
+    contents: Contents = ()  # of the groups, if the outputs are divided into chunks by them
+    pace: Pace | None = None  # of the driver by tasks; None if each part has a task
 
     @property
     def takes_held_chunks(self) -> bool:
@@ -62,48 +77,84 @@ class ProgramRecipe(ArrayRecipe):
 
     @property
     def first_tasks(self) -> int:
-        return len(self.parts)
+        return len(self.inputs[0].owned)
 
     @cached_property
-    def _owned(self) -> dict[str, list[list[tuple[str, DeclaredChunk]]]]:
-        """The chunks of each part and each group: the names of their arrays, and what these say of them."""
-        found: dict[str, list[list[tuple[str, DeclaredChunk]]]] = {
-            "part": [[] for _ in self.parts],
+    def _driver(self) -> KeptRuns | PlainTasks:
+        if self.driver == "tasks":
+            pace = self.pace or Pace(tuple((part,) for part in range(len(self.inputs[0].owned))))
+            return PlainTasks(self.steps, self.groups, pace)
+        return KeptRuns(self.steps, self.driver == "kept")
+
+    @cached_property
+    def _owned(self) -> dict[str, list[list[tuple[Key, DeclaredChunk]]]]:
+        """The chunks of each part and each group: their keys, and what their arrays say of them."""
+        found: dict[str, list[list[tuple[Key, DeclaredChunk]]]] = {
+            "part": [[] for _ in self.inputs[0].owned],
             "group": [[] for _ in range(self.groups)],
         }
-        first = Input("part", self.what, self.dtype, self.chunks, self.parts)
-        for name, (side, what, dtype, chunks, owned) in zip(self.names, (first, *self.others), strict=True):
-            declared = declared_chunks(what, dtype, chunks)
-            for own, numbers in zip(found[side], owned, strict=True):
-                own.extend((name, declared[number]) for number in numbers)
+        for name, one in zip(self.names, self.inputs, strict=True):
+            indices, declared = list(np.ndindex(*map(len, one.chunks))), one.declared
+            for own, numbers in zip(found[one.side], one.owned, strict=True):
+                own.extend(((name, *indices[number]), declared[number]) for number in numbers)
         return found
+
+    @cached_property
+    def _alone(self) -> dict[int, int]:
+        """Groups whose last superstep makes one chunk, of the only output, and the number of that chunk."""
+        if len(self.results) > 1 or self.driver == "threads":
+            return {}
+        groups = enumerate(self.contents)
+        return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the input chunks to the results; chunks in `held` become part of them."""
         tasks = Tasks(self.token)
 
-        def blocks_of(own: list[tuple[str, DeclaredChunk]]) -> Any:
-            chunks = List(*(chunk_of((name, *one.index), held) for name, one in own))
-            return Task(None, turns.Blocks, chunks, [one for _, one in own]) if own else None
+        def blocks_of(own: list[tuple[Key, DeclaredChunk]]) -> Any:
+            chunks = List(*(chunk_of(key, held) for key, _ in own))
+            return Task(None, Blocks, chunks, [one for _, one in own]) if own else None
 
         blocks = {side: list(map(blocks_of, owned)) for side, owned in self._owned.items()}
-        if self.driver == "tasks":
-            by_tasks.add_turns(tasks, self.steps, blocks)
-        else:
-            kept.add_turns(tasks, self.steps, blocks, self.driver == "kept")
+        self._driver.add(tasks, blocks, self._alone)
         return tasks
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the results to the chunks of one output array."""
         tasks, (at, array) = Tasks(self.token), self.results[which]
         step = self.steps[at]
-        if not chunks and step.side == "group":  # one number, which each group has
+        if self.contents:
+            self._divided(tasks, name, step.stage, array, chunks)
+        elif not chunks and step.side == "group":  # one number, which each group has
             tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
-            return tasks
-        for number, own in enumerate(self._owned[step.side]):
-            if not own:  # a group without chunks of its own has one of each result
+        elif own := next((one for one in self.inputs if one.side == step.side), None):
+            indices = list(np.ndindex(*map(len, own.chunks)))
+            for number, numbers in enumerate(own.owned):
+                made = self._driver.made_by(tasks, step, number)
+                for position, chunk in enumerate(numbers):
+                    behind = (0,) * (len(chunks) - len(indices[chunk]))
+                    tasks.put((name, *indices[chunk], *behind), turns.take_array, made, array, position)
+        else:  # a group without chunks of its own has one of each result
+            for number in range(self.groups):
                 tasks.put((name, number), turns.take_array, tasks.ref(step.stage, number), array, None)
-            for position, one in enumerate(one for source, one in own if source == own[0][0]):
-                behind = (0,) * (len(chunks) - len(one.index))
-                tasks.put((name, *one.index, *behind), turns.take_array, tasks.ref(step.stage, number), array, position)
         return tasks
+
+    def _divided(self, tasks: Tasks, name: str, stage: str, array: int, chunks: Chunks) -> None:
+        """Add the chunks of an array that are some of a group's rows, or the rows of some groups."""
+        sizes, behind = chunks[0], (0,) * (len(chunks) - 1)
+        unknown = any(map(math.isnan, sizes))
+        for group, (first, last, part, parts) in enumerate(self.contents):
+            made = tasks.ref(stage, group)
+            if group in self._alone:
+                self._driver.put_last(tasks, (name, first, *behind), group, array)
+            elif parts > 1:
+                if part == 0:
+                    groups = tasks.refs(stage, range(group, group + parts))
+                    tasks.put((name, first, *behind), turns.join_parts, groups, array)
+            elif unknown:
+                for chunk in range(first, last):
+                    tasks.put((name, chunk, *behind), turns.take_unknown_part, made, array, first, chunk)
+            else:
+                ends = pairwise(accumulate(map(int, sizes[first:last]), initial=0))
+                for chunk, end in zip(range(first, last), ends, strict=True):
+                    tasks.put((name, chunk, *behind), turns.take_part, made, array, *end)

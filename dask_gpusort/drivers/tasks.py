@@ -1,67 +1,320 @@
 r"""The driver by plain tasks: each sender cuts a shard for each receiver, which Dask moves.
 
-It is the driver of CuPy chunks, and of NumPy chunks where workers cannot keep runs::
+It is the driver of CuPy chunks, and of NumPy chunks where workers cannot keep runs. On a host with fast links between
+its GPUs the network is not the bottleneck. Tasks are: each one on the critical path costs milliseconds, however little
+it does. So one task, a *bundle*, has the parts of one worker::
 
-    unique-local b           part b
+    unique-local b           the parts of bundle b
        |       \
-       |    unique-local-note b      small: sent to the one task that decides
+       |    unique-local-note b      small, on the host: sent to the one task that decides
        |        |
        |    unique-scan
        |        |
-    unique-shard (b, g)      rows of part b for group g, copied
+    unique-shard (b, g)      rows of bundle b for group g, copied end to end: one message
                 |
-          unique-merge g
+       [sort-freed b]        large data: all bundles are cut before any group is finished,
+                |            [sort-turn g] and groups wait for earlier ones
+          unique-merge g     divided into pieces again
+
+With B bundles, G groups and C output chunks there are B (2 + G) + 1 + G + C tasks, and B and up to G more for large
+data. If a group is one chunk of the only output, that chunk's task finishes the group: one task and one step less.
+
+Shards are copies. A bundle is freed once its shards are cut, and a shard once its group is finished. By default Dask
+finishes group after group and cuts one shard off every bundle for each, so at the end all bundles coexist with nearly
+all groups. If a GPU cannot hold both, all bundles are cut first, bundle by bundle, and the rows are held once at any
+time (see `plan.memory`).
+
+Then groups are finished in turns, one group on each GPU. A worker fetches the shards of all groups that it is given,
+however many. So a group is given to it only after the turn before the last one (tasks ``sort-turn``): the shards of one
+group arrive while another is merged. Tasks name the worker that has their bundle or group (`PlacedTask`). Without that
+Dask copies bundles to less busy workers to cut them: of two workers with 75 MB of keys each, planned as GPUs, one held
+117 MB of results, with it each held 86 to 88.
+
+Every array is complete when its task ends (`complete`), because transfers ignore CUDA streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import repeat
-from typing import Any
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise, product
+from typing import Any, TypeAlias
 
+from dask.typing import Key
+
+from ..chunk import complete
+from ..chunk.run import Run
 from ..functions.program import Superstep
-from ..graph._dask import List, TaskRef
+from ..graph import serialization
+from ..graph._dask import List, Task, TaskRef
+from ..graph.input_checks import Blocks
+from ..graph.placement import PlacedTask
 from ..graph.tasks import Tasks
-from .turns import Store, cut_shard, list_turns, take_note, take_turn
+from ..plan import Runs
+from ..plan.memory import FETCHED_GROUPS
+from .turns import Listed, Store, Turn, check_same, join_turn, list_turns, split_turn, take_array, work_on
+from .wiring import Wired, replies_alone, shards_of, wire
 
 
-def add_turns(tasks: Tasks, steps: Sequence[Superstep], blocks: Mapping[str, Sequence[Any]]) -> None:
-    """Add the tasks of all supersteps; `blocks` are those of each part and of each group."""
-    store, listed = Store(), None
-    owners: dict[str, list[Any]] = {side: [None] * len(own) for side, own in blocks.items()}
-    shards: list[list[TaskRef]] = []  # of each receiver
-    for at, step in enumerate(steps):
-        given = enumerate(zip(owners[step.side], blocks[step.side], shards or repeat([]), strict=False))
-        if step.portions and step.moves == "back":
-            # Each piece has a reply of its own, so no task holds more, whatever arrives at a group.
-            replies = [
-                [
-                    tasks.add(
-                        step.stage, (sender, number), take_turn, step, number, store, None, own, listed, List(one)
-                    )
-                    for sender, one in enumerate(sent)
-                ]
-                for number, (own, _, sent) in given
-            ]
-            shards = list(map(list, zip(*replies, strict=True)))
-            continue
-        turns = [
-            tasks.add(step.stage, number, take_turn, step, number, store, part, own, listed, List(*sent))
-            for number, (own, part, sent) in given
-        ]
-        blocks = {**blocks, step.side: [None] * len(turns)}
-        if step.keeps:
-            owners[step.side] = turns
-        if not step.listing:
-            continue
-        notes = [tasks.add(f"{step.stage}-note", number, take_note, turn) for number, turn in enumerate(turns)]
-        listed = tasks.add(step.listing, 0, list_turns, step, List(*notes), List(), store, listed)
-        senders = {"out": owners[step.side], "back": turns, "": []}[step.moves]
-        name = step.shards or f"{step.stage}-shard"
-        shards = [
-            [
-                tasks.add(name, (sender, receiver), cut_shard, step, sender, turn, listed, receiver)
-                for sender, turn in enumerate(senders)
-            ]
-            for receiver in range(len(owners[steps[at + 1].side]))
-        ]
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Hold what a task has made of some parts."""
+
+    numbers: tuple[int, ...]  # of the parts, ascending
+    turns: tuple[Turn, ...]
+
+    def __sizeof__(self) -> int:
+        """Bytes held, for Dask's ``sizeof``."""
+        return object.__sizeof__(self) + sum(map(sys.getsizeof, self.turns))
+
+
+def _split(bundle: Bundle) -> tuple[Any, list[Any]]:
+    kept, arrays = zip(*map(split_turn, bundle.turns), strict=True)
+    return (bundle.numbers, kept, list(map(len, arrays))), [array for own in arrays for array in own]
+
+
+def _join(kept: Any, arrays: Sequence[Any]) -> Bundle:
+    numbers, turns, counts = kept
+    ends = pairwise(accumulate(counts, initial=0))
+    return Bundle(numbers, tuple(join_turn(own, arrays[slice(*end)]) for own, end in zip(turns, ends, strict=True)))
+
+
+serialization.add_class(Bundle, _split, _join)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Say which parts one task has, on which worker, and which tasks wait for others."""
+
+    bundles: Runs  # the parts of each task
+    workers: tuple[str | int, ...] = ()  # of each bundle, if tasks are placed
+    cut_first: bool = False  # whether all bundles are cut before any group is finished
+    turn_size: int = 0  # groups that are finished at once, each on a worker of its own; 0 if all are, anywhere
+
+    def awaited_by(self, group: int) -> range:
+        """The groups that are finished before the shards of a group move, so that few shards are held twice."""
+        first = (group // self.turn_size - FETCHED_GROUPS) * self.turn_size if self.turn_size else 0
+        return range(max(first, 0), max(first + self.turn_size, 0))
+
+
+def take_bundle(
+    step: Superstep,
+    numbers: tuple[int, ...],
+    parts: Sequence[Blocks | None],
+    own: Bundle | None,
+    listed: Listed | None,
+    shards: Sequence[Run | Turn],
+) -> Bundle:
+    """Task: one superstep of some parts, from what they have kept, and shards that groups have sent."""
+    turns = own.turns if own else [None] * len(numbers)
+    groups = tuple((group,) for group in range(len(shards)))
+    pieces = _pieces(step, listed, shards, groups, numbers)
+    given = zip(numbers, parts, turns, pieces, strict=True)
+    serialization.register()
+    made = (work_on(step, number, Store(), part, turn, listed, one, None) for number, part, turn, one in given)
+    return Bundle(numbers, tuple(made))
+
+
+def take_group(
+    step: Superstep,
+    number: int,
+    part: Blocks | None,
+    own: Turn | None,
+    listed: Listed | None,
+    shards: Sequence[Run | Turn],
+    bundles: Runs,
+    earlier: Sequence[None],
+) -> Turn:
+    """Task: one superstep of a group, from what it has kept, and shards of all bundles.
+
+    `earlier` makes the task wait for bundles, or for earlier groups, and is not used.
+    """
+    serialization.register()
+    (pieces,) = _pieces(step, listed, shards, bundles, (number,))
+    ends = listed.ends.to(number) if listed is not None and listed.ends is not None else None
+    return work_on(step, number, Store(), part, own, listed, pieces, ends)
+
+
+def _pieces(
+    step: Superstep, listed: Listed | None, shards: Sequence[Run | Turn], senders: Runs, receivers: tuple[int, ...]
+) -> list[list[tuple[int, Run]]]:
+    """What has arrived for each receiver, in a shard for all of them of each of some lists of senders."""
+    if listed is None or listed.ends is None:
+        return [[] for _ in receivers]
+    sent: list[Run] = [one.runs[0] if isinstance(one, Turn) else one for one in shards]
+    if step.portions:
+        return [list(enumerate(sent))]
+    found = listed.ends.split(senders, sent, receivers)
+    return [found[receiver] for receiver in receivers]
+
+
+def take_note(made: Bundle | Turn) -> Bundle | Turn:
+    """Task: what a turn, or those of a bundle, tell all others."""
+    if isinstance(made, Bundle):
+        return Bundle(made.numbers, tuple(Turn(turn.note, turn.mark) for turn in made.turns))
+    return Turn(made.note, made.mark)
+
+
+def list_notes(step: Superstep, notes: Sequence[Bundle | Turn], before: Listed | None) -> Listed:
+    """Task: decide from the notes of a superstep."""
+    bundles = [one if isinstance(one, Bundle) else Bundle((number,), (one,)) for number, one in enumerate(notes)]
+    turns = {number: turn for one in bundles for number, turn in zip(one.numbers, one.turns, strict=True)}
+    return list_turns(step, [turns[number] for number in range(len(turns))], [], Store(), before)
+
+
+def cut_shard(
+    step: Superstep, senders: tuple[int, ...], made: Bundle | Turn, listed: Listed, receivers: tuple[int, ...]
+) -> Run:
+    """Task: the rows of a bundle, or of a group, for some receivers, copied."""
+    serialization.register()
+    turns = made.turns if isinstance(made, Bundle) else (made,)
+    for number, turn in zip(senders, turns, strict=True):
+        check_same(step, number, turn, listed)
+    assert listed.ends is not None
+    shard = listed.ends.cut(senders, [turn.runs[0] for turn in turns], receivers, copy=True)
+    complete(shard.keys)
+    return shard
+
+
+def turn_of(bundle: Bundle, at: int) -> Turn:
+    """The turn of one part of a bundle."""
+    return bundle.turns[at]
+
+
+def note_done(_: Any) -> None:
+    """Task: all shards of a bundle are cut, or a group is finished."""
+
+
+#: Tasks, by the receivers of their results: each bundle, or each group.
+Arrivals: TypeAlias = dict[int, list[TaskRef]]
+
+
+@dataclass(frozen=True)
+class PlainTasks:
+    """Make the tasks of a program that cut shards, and move these."""
+
+    steps: Sequence[Superstep]
+    groups: int
+    pace: Pace
+
+    def add(self, tasks: Tasks, blocks: Mapping[str, Sequence[Any]], alone: Collection[int]) -> None:
+        """Add the tasks of all supersteps, as `KeptRuns.add`."""
+        arrived: Arrivals = {}
+        wired, seen = wire(self.steps, list_replies=False), set[str]()
+        for at, own in enumerate(wired):
+            step, last = own.step, at + 1 == len(wired)
+            parts = blocks[step.side] if step.side not in seen else [None] * len(blocks[step.side])
+            seen.add(step.side)
+            if replies_alone(step):
+                arrived = self._replies(tasks, own, parts, arrived)
+                continue
+            if step.side == "part":
+                self._bundles(tasks, own, parts, arrived)
+            else:
+                for group in (one for one in range(self.groups) if not (last and one in alone)):
+                    turn = self._group(tasks, own, group, parts[group], arrived.get(group, []))
+                    made = tasks.add(step.stage, group, *turn, **self._placed_group(group if last else None))
+                    self._note_turn(tasks, group, made, last)
+            if step.listing:
+                self._listing(tasks, own)
+            arrived = self._shards(tasks, own) if own.sender else {}
+
+    def put_last(self, tasks: Tasks, key: Key, group: int, which: int) -> None:
+        """Add the last superstep of a group, as the task of a chunk that is one of its arrays."""
+        *_, own = wire(self.steps)
+        shards = [tasks.ref(own.arrives, bundle, group) for bundle in range(len(self.pace.bundles))]
+        turn = Task(None, *self._group(tasks, own, group, None, shards))
+        self._note_turn(tasks, group, tasks.put(key, take_array, turn, which, None, **self._placed_group(group)), True)
+
+    def made_by(self, tasks: Tasks, step: Superstep, number: int) -> TaskRef | Task:
+        """What a superstep has made of a part or a group."""
+        if step.side == "group":
+            return tasks.ref(step.stage, number)
+        bundle, at = self._positions[number]
+        return Task(None, turn_of, tasks.ref(step.stage, bundle), at)
+
+    @cached_property
+    def _positions(self) -> dict[int, tuple[int, int]]:
+        """The bundle of each part, and which of its parts it is."""
+        return {part: (bundle, at) for bundle, own in enumerate(self.pace.bundles) for at, part in enumerate(own)}
+
+    def _numbers(self, side: str) -> list[tuple[int, ...]]:
+        """The parts of each bundle, or each group."""
+        return list(self.pace.bundles) if side == "part" else [(group,) for group in range(self.groups)]
+
+    def _bundles(self, tasks: Tasks, own: Wired, parts: Sequence[Any], arrived: Arrivals) -> None:
+        """Add a superstep of all parts."""
+        for bundle, numbers in enumerate(self.pace.bundles):
+            kept, decided = _known(tasks, own, bundle)
+            chunks, shards = List(*(parts[number] for number in numbers)), List(*arrived.get(bundle, []))
+            turns = own.step.lean, numbers, chunks, kept, decided, shards
+            tasks.add(own.step.stage, bundle, take_bundle, *turns, **self._placed_bundle(bundle))
+
+    def _group(self, tasks: Tasks, own: Wired, group: int, part: Any, shards: Sequence[TaskRef]) -> tuple[Any, ...]:
+        """A superstep of a group: a task's function and arguments."""
+        awaited = self.pace.awaited_by(group)
+        earlier = tasks.refs("sort-turn", awaited)
+        if self.pace.cut_first and not awaited:
+            earlier = tasks.refs("sort-freed", range(len(self.pace.bundles)))
+        kept, decided = _known(tasks, own, group)
+        return take_group, own.step.lean, group, part, kept, decided, List(*shards), self.pace.bundles, earlier
+
+    def _note_turn(self, tasks: Tasks, group: int, made: TaskRef, last: bool) -> None:
+        """Add the task that other groups wait for, if some do."""
+        if last and group < self.pace.awaited_by(self.groups - 1).stop:
+            tasks.add("sort-turn", group, note_done, made)
+
+    def _replies(self, tasks: Tasks, own: Wired, parts: Sequence[Any], arrived: Arrivals) -> Arrivals:
+        """Add the replies of all groups: each piece has one of its own, so no task holds more, whatever arrives."""
+        bundles = range(len(self.pace.bundles))
+        for bundle, group in product(bundles, range(self.groups)):
+            turn = self._group(tasks, own, group, parts[group], [arrived[group][bundle]])
+            tasks.add(own.step.stage, (bundle, group), *turn)
+        return {
+            bundle: [tasks.ref(own.step.stage, bundle, group) for group in range(self.groups)] for bundle in bundles
+        }
+
+    def _listing(self, tasks: Tasks, own: Wired) -> None:
+        """Add the decision behind a superstep."""
+        step, numbers = own.step, range(len(self._numbers(own.step.side)))
+        name = step.noting or f"{step.stage}-note"
+        notes = [tasks.add(name, number, take_note, tasks.ref(step.stage, number)) for number in numbers]
+        before = tasks.ref(own.decided, 0) if own.decided else None
+        tasks.add(step.listing, 0, list_notes, step, List(*notes), before)
+
+    def _shards(self, tasks: Tasks, own: Wired) -> Arrivals:
+        """Add the shards that move behind a superstep."""
+        step, listed = own.step, tasks.ref(own.step.listing, 0)
+        is_out = step.moves == "out"
+        senders, receivers = (self._numbers(side) for side in ("part", "group")[:: 1 if is_out else -1])
+        for receiver, to in enumerate(receivers):
+            for sender, numbers in enumerate(senders):
+                made = tasks.ref(own.sender, sender)
+                placed = self._placed_bundle(sender) if is_out else {}
+                tasks.add(
+                    shards_of(step), (sender, receiver), cut_shard, step.lean, numbers, made, listed, to, **placed
+                )
+        arrived = {
+            receiver: [tasks.ref(shards_of(step), sender, receiver) for sender in range(len(senders))]
+            for receiver in range(len(receivers))
+        }
+        if self.pace.cut_first and is_out:
+            for bundle in range(len(senders)):
+                tasks.add("sort-freed", bundle, note_done, List(*(shards[bundle] for shards in arrived.values())))
+        return arrived
+
+    def _placed_bundle(self, bundle: int) -> dict[str, Any]:
+        """The options of a task for the worker of a bundle, if it has one."""
+        return {"kind": PlacedTask, "mark": self.pace.workers[bundle]} if self.pace.workers else {}
+
+    def _placed_group(self, group: int | None) -> dict[str, Any]:
+        """The options of a task for the worker of a group, if groups are finished in turns."""
+        return {"kind": PlacedTask, "mark": group} if group is not None and self.pace.turn_size else {}
+
+
+def _known(tasks: Tasks, own: Wired, number: int) -> tuple[TaskRef | None, TaskRef | None]:
+    """What a bundle or a group has kept, and the last decision."""
+    kept = tasks.ref(own.owner, number) if own.owner else None
+    return kept, tasks.ref(own.decided, 0) if own.decided else None

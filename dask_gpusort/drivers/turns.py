@@ -8,26 +8,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ..chunk import complete, ops_for
 from ..chunk.memory import RunList
 from ..chunk.run import Run
 from ..functions.program import Ends, Given, Superstep
 from ..graph import serialization
-from ..graph.input_checks import DeclaredChunk, changed_source
-
-
-class Blocks(NamedTuple):
-    """Hold the chunks of a part or a group, and what their arrays say of them."""
-
-    blocks: Sequence[Any]
-    declared: Sequence[DeclaredChunk]
-
-    def checked(self) -> list[Any]:
-        """The chunks, if they are what their arrays say."""
-        return [one.check(block) for block, one in zip(self.blocks, self.declared, strict=True)]
-
+from ..graph.in_one_task import cut_part
+from ..graph.input_checks import Blocks, changed_source
 
 #: Rows of a run: who sends them, the kept run, the first row and the last + 1.
 Rows: TypeAlias = tuple[int, Any, int, int]
@@ -39,6 +28,7 @@ class Turn:
 
     note: Any
     mark: tuple[int, ...] = ()  # of what it keeps, or has read: checksums of the note, and of runs that have some
+    name: str = ""  # of what it was made from, for error messages
     runs: tuple[Any, ...] = ()  # what moves; several lie end to end
     memo: Any = None
     stays: Any = None
@@ -46,10 +36,10 @@ class Turn:
 
     def __sizeof__(self) -> int:
         """Bytes held, for Dask's ``sizeof``."""
-        return object.__sizeof__(self) + sum(map(sys.getsizeof, _split(self)[1]))
+        return object.__sizeof__(self) + sum(map(sys.getsizeof, split_turn(self)[1]))
 
 
-def _split(turn: Turn) -> tuple[Any, list[Any]]:
+def split_turn(turn: Turn) -> tuple[Any, list[Any]]:
     """What is pickled of a turn, and its arrays."""
     kept = *turn.runs, turn.stays
     runs = [one if isinstance(one, Run) else None for one in kept]
@@ -57,21 +47,21 @@ def _split(turn: Turn) -> tuple[Any, list[Any]]:
     arrays = [one if isinstance(one, list) else [one] for one in turn.arrays]
     parts = [*(run.arrays if run is not None else () for run in runs), *arrays]
     kinds = [run is not None for run in runs], [isinstance(one, list) for one in turn.arrays]
-    return (turn.note, turn.mark, turn.memo, others, kinds, list(map(len, parts))), [
+    return (turn.note, turn.mark, turn.name, turn.memo, others, kinds, list(map(len, parts))), [
         array for part in parts for array in part
     ]
 
 
-def _join(kept: Any, arrays: Sequence[Any]) -> Turn:
-    note, mark, memo, others, (are_runs, are_lists), counts = kept
+def join_turn(kept: Any, arrays: Sequence[Any]) -> Turn:
+    note, mark, name, memo, others, (are_runs, are_lists), counts = kept
     parts = [list(arrays[first:last]) for first, last in pairwise(accumulate(counts, initial=0))]
     kinds = zip(parts, are_runs, others, strict=False)
     *runs, stays = (Run(part[0], tuple(part[1:])) if is_run else other for part, is_run, other in kinds)
     found = (part if is_list else part[0] for part, is_list in zip(parts[len(others) :], are_lists, strict=True))
-    return Turn(note, mark, tuple(runs), memo, stays, tuple(found))
+    return Turn(note, mark, name, tuple(runs), memo, stays, tuple(found))
 
 
-serialization.add_class(Turn, _split, _join)
+serialization.add_class(Turn, split_turn, join_turn)
 
 
 class Listed(RunList):
@@ -99,7 +89,7 @@ class Store:
         """Keep the runs of this task, each before the next one is made."""
         return list(runs)
 
-    def look(self, kept: Sequence[Any], ends: Ends) -> None:
+    def look(self, kept: Sequence[Any], ends: Any) -> None:
         """Look at kept runs before they are listed for those who take rows of them."""
 
     def take(self, rows: Sequence[Rows]) -> list[Run]:
@@ -121,19 +111,35 @@ class Store:
 
 
 def take_turn(
+    step: Superstep, number: int, store: Store, part: Blocks | None, own: Turn | None, listed: Listed | None
+) -> Turn:
+    """Task: one superstep of a part or a group, from what it has kept, and rows that are listed."""
+    serialization.register()
+    ends = None if listed is None or listed.ends is None else listed.ends.to(number)
+    pieces: Any = []
+    if listed is not None and ends is not None:
+        rows = list(_rows(listed.runs, ends.of(0)))
+        if step.portions:
+            pieces = ((one[0][0], Run.concat(store.take(one), copy=None)) for one in store.portions(rows))
+        else:
+            pieces = list(zip([sender for sender, *_ in rows], store.take(rows), strict=True))
+    return work_on(step, number, store, part, own, listed, pieces, ends)
+
+
+def work_on(
     step: Superstep,
     number: int,
     store: Store,
     part: Blocks | None,
     own: Turn | None,
     listed: Listed | None,
-    shards: Sequence[Run | Turn] = (),
+    pieces: Any,
+    ends: Ends | None,
 ) -> Turn:
-    """Task: one superstep of a part or a group, from what it has kept, and rows that are listed, or were sent to it."""
-    serialization.register()
+    """One superstep of a part or a group, from rows that have arrived, which lie as `ends` say."""
     if own is not None:
         check_same(step, number, own, listed)
-    blocks, pieces = part.checked() if part else [], _pieces(step, number, store, listed, shards)
+    blocks = part.checked() if part else []
     given = Given(
         number,
         listed and listed.decision,
@@ -142,6 +148,8 @@ def take_turn(
         None if own is None or not own.runs else partial(store.open, own.runs[0]),
         own and own.memo,
         None if own is None or own.stays is None else partial(store.whole, own.stays),
+        ends.before if ends else 0,
+        part.names if part else (),
     )
     stays = own.stays.keys if own is not None and isinstance(own.stays, Run) else None
     like = blocks[0] if blocks else pieces[0][1].keys if pieces and isinstance(pieces, list) else stays
@@ -157,21 +165,8 @@ def take_turn(
             mark = noted, *(one.checksum for one in kept if not isinstance(one, Run))
         at_hand = None if made.stays is None else kept.pop()
     complete(like)
-    return Turn(made.note, mark, tuple(kept), made.memo, at_hand, made.arrays)
-
-
-def _pieces(step: Superstep, number: int, store: Store, listed: Listed | None, shards: Sequence[Run | Turn]) -> Any:
-    """Rows that move to a part or a group, by their senders."""
-    if listed is None or listed.ends is None:
-        return []
-    if shards:
-        sent = [shard.runs[0] if isinstance(shard, Turn) else shard for shard in shards]
-        senders = range(len(sent)) if step.portions else [sender for sender, *_ in listed.ends.of(number)]
-        return [(sender, sent[sender]) for sender in senders]
-    rows = list(_rows(listed.runs, listed.ends.of(number)))
-    if step.portions:
-        return ((own[0][0], Run.concat(store.take(own), copy=None)) for own in store.portions(rows))
-    return list(zip([sender for sender, *_ in rows], store.take(rows), strict=True))
+    name = given.names[0] + ", or one that it is joined with," * (len(blocks) > 1) if blocks else ""
+    return Turn(made.note, mark, name, tuple(kept), made.memo, at_hand, made.arrays)
 
 
 def _rows(runs: Sequence[tuple[Any, ...]], ends: Iterable[tuple[int, int, int]]) -> Iterator[Rows]:
@@ -190,7 +185,8 @@ def _rows(runs: Sequence[tuple[Any, ...]], ends: Iterable[tuple[int, int, int]])
 def check_same(step: Superstep, number: int, own: Turn, listed: Listed | None) -> None:
     """Refuse what a part or a group keeps, if it was made again and is not what was listed."""
     if listed is not None and step.side in listed.marks and listed.marks[step.side][number] != own.mark:
-        raise changed_source(f"{step.side} {number} of the chunks is not what it was when it was counted")
+        what = own.name or f"{step.side} {number} of the chunks"
+        raise changed_source(f"{what} is not what it was when it was counted")
 
 
 def list_turns(
@@ -203,28 +199,34 @@ def list_turns(
     out = before.out if before is not None else None
     if not step.moves:
         return Listed(decision, marks, [], None, out)
-    ends: Ends = decision.ends if out is None else out.back
-    runs = [turn.runs for turn in senders]
-    store.look([run for own in runs for run in own], ends)
-    return Listed(decision, marks, runs, ends, ends)
+    return list_senders(senders, store, Listed(decision, marks, [], None, decision.ends if out is None else out.back))
 
 
-def take_note(turn: Turn) -> Turn:
-    """Task: what a turn tells all others."""
-    return Turn(turn.note, turn.mark)
-
-
-def cut_shard(step: Superstep, sender: int, turn: Turn, listed: Listed, receiver: int) -> Run:
-    """Task: the rows of one sender for one receiver, copied."""
-    serialization.register()
-    assert listed.ends is not None
-    check_same(step, sender, turn, listed)
-    shard: Run = turn.runs[0][int(listed.ends.first[sender, receiver]) : int(listed.ends.last[sender, receiver])].copy()
-    complete(shard.keys)
-    return shard
+def list_senders(senders: Sequence[Turn], store: Store, decided: Listed, tables: Sequence[Any] = ()) -> Listed:
+    """List the runs of those whose rows move, as `Listed.out` says, perhaps by kept tables."""
+    runs, ends = [turn.runs for turn in senders], decided.out
+    store.look([*(run for own in runs for run in own), *tables], ends)
+    return Listed(decided.decision, decided.marks, runs, ends, ends)
 
 
 def take_array(turn: Turn, which: int, chunk: int | None) -> Any:
     """Task: an array that a group has made, or one of those that a part has made for each of its chunks."""
     found = turn.arrays[which]
     return found if chunk is None else found[chunk]
+
+
+def take_part(turn: Turn, which: int, start: int, stop: int) -> Any:
+    """Task: an output chunk out of an array that a group has made."""
+    return cut_part(turn.arrays[which], slice(start, stop))
+
+
+def take_unknown_part(turn: Turn, which: int, first: int, chunk: int) -> Any:
+    """Task: an output chunk of unknown size: it has the size of the input chunk of the same number."""
+    start, stop = turn.memo[[chunk, chunk + 1]] - turn.memo[first]
+    return take_part(turn, which, int(start), int(stop))
+
+
+def join_parts(turns: Sequence[Turn], which: int) -> Any:
+    """Task: an output chunk out of the arrays of the groups that are its parts."""
+    arrays = [turn.arrays[which] for turn in turns]
+    return complete(ops_for(arrays[0]).concatenate(arrays))

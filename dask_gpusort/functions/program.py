@@ -22,9 +22,10 @@ Valiant, A bridging model for parallel computation, CACM 1990.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from itertools import product
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class Given(NamedTuple):
     run: Callable[[], Run] | None = None
     memo: Any = None
     stays: Callable[[], Run] | None = None
+    before: int = 0  # rows that lie before those that arrived, in the runs of all senders
+    names: Sequence[str] = ()  # of its chunks, for error messages
 
 
 class Made(NamedTuple):
@@ -61,6 +64,9 @@ class Superstep:
     """One superstep: a subclass is a frozen dataclass that can be pickled, and its methods are pure functions."""
 
     stage: ClassVar[str]  # name of its tasks
+    noting: ClassVar[str] = (
+        ""  # name of the tasks that give its notes alone, if it is not that of the stage and "-note"
+    )
     listing: ClassVar[str] = ""  # name of the task that decides behind it, if what follows needs all of them
     shards: ClassVar[str] = ""  # name of the tasks that cut what it moves, if it is not that of the stage and "-shard"
     side: ClassVar[Literal["part", "group"]] = "part"
@@ -70,6 +76,14 @@ class Superstep:
     keeps: ClassVar[bool] = False  # whether it makes what later supersteps of its part or group need
     #: Whether a row that arrives matters alone: pieces may come one by one, of some rows of one sender or of several.
     portions: ClassVar[bool] = False
+    #: Whether notes are so many and so large that no task may have all: the decision is made from their sum, and the
+    #: ends of each sender from its own note.
+    sums: ClassVar[bool] = False
+
+    @property
+    def lean(self) -> Self:
+        """The same, without what decisions alone need: a part of the task of each part or group."""
+        return self
 
     def work(self, given: Given) -> Made:
         """Work on one part or group."""
@@ -77,6 +91,14 @@ class Superstep:
 
     def decide(self, notes: Sequence[Any]) -> Any:
         """Decide from all notes, in the order of the parts or groups; without notes the last decision stays."""
+        raise NotImplementedError
+
+    def decide_by_sum(self, total: IntArray, decision: Any) -> Any:
+        """Decide from the sum of all notes, and the last decision."""
+        raise NotImplementedError
+
+    def ends(self, decision: Any, notes: Sequence[IntArray], first: int) -> Ends:
+        """The ends of neighbouring senders, the first of them number `first`, from their notes and the decision."""
         raise NotImplementedError
 
     def mark(self, note: Any) -> int:
@@ -97,12 +119,57 @@ class Ends:
         senders = np.flatnonzero(last > first).tolist() or [0]
         return [(sender, int(first[sender]), int(last[sender])) for sender in senders]
 
+    def to(self, receiver: int) -> Ends:
+        """The ends of the rows of one receiver alone."""
+        return Ends(self.first[:, [receiver]], self.last[:, [receiver]])
+
+    @property
+    def before(self) -> int:
+        """Rows that lie before those of the first receiver, in the runs of all senders."""
+        return int(self.first[:, 0].sum())
+
+    def part(self, sender: int, receiver: int) -> slice:
+        """The rows of one sender for one receiver."""
+        return slice(int(self.first[sender, receiver]), int(self.last[sender, receiver]))
+
+    def cut(
+        self, senders: Sequence[int], runs: Sequence[Run], receivers: Sequence[int], *, copy: bool | None = None
+    ) -> Run:
+        """A shard: the rows of some senders for some receivers, end to end, those for the first receiver first."""
+        pairs = [(receiver, sender, run) for receiver in receivers for sender, run in zip(senders, runs, strict=True)]
+        return Run.concat([run[self.part(sender, receiver)] for receiver, sender, run in pairs], copy=copy)
+
+    def split(
+        self, senders: Sequence[Sequence[int]], shards: Sequence[Run], receivers: Sequence[int]
+    ) -> dict[int, list[tuple[int, Run]]]:
+        """Divide a shard of each of some lists of senders into pieces, as `Given` has them, of each receiver."""
+        found: dict[int, dict[int, tuple[int, Run]]] = {receiver: {} for receiver in receivers}
+        for number, (own, shard) in enumerate(zip(senders, shards, strict=True)):
+            start = 0
+            for receiver, sender in product(receivers, own):
+                part = self.part(sender, receiver)
+                stop = start + part.stop - part.start
+                found[receiver][sender] = number, shard[start:stop]
+                start = stop
+            if start != len(shard):
+                raise RuntimeError(f"a shard has {len(shard)} rows where the cuts say {start}")
+        return {receiver: _pieces(own) for receiver, own in found.items()}
+
     @property
     def back(self) -> Ends:
         """The ends of one reply for each row that arrived: a group's run has them in the order of the rows."""
         came = (self.last - self.first).T
         last = np.cumsum(came, axis=1)
         return Ends(last - came, last)
+
+
+def _pieces(found: Mapping[int, tuple[int, Run]]) -> list[tuple[int, Run]]:
+    """Pieces by their senders, from the number of its shard and the piece of each sender."""
+    pieces = [(sender, *found[sender]) for sender in sorted(found)]
+    pieces = [piece for piece in pieces if len(piece[-1])] or pieces[:1]
+    # Neighbours in memory are one array to who joins them, and may then be overwritten.
+    alone = len(pieces) > 1 and len({number for _, number, _ in pieces}) == 1
+    return [(sender, run.copy() if alone else run) for sender, _, run in pieces]
 
 
 def ends_of_cuts(cuts: IntArray) -> Ends:

@@ -25,11 +25,10 @@ import numpy as np
 from dask.typing import Key
 from tlz import concat
 
-from ..chunk import complete, ops_for
+from ..chunk import complete, library_of, ops_for
 from ._dask import List, TaskRef, slices_from_chunks
 from .collection import Output, new_arrays
 from .input_checks import checked_chunk, chunk_name, wrong_size
-from .sort.finish import take_part
 from .tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: A picklable function of chunks in C order, each array's of the first one, then of the next one, and of their sizes in
@@ -112,6 +111,17 @@ def _divide(tasks: Tasks, name: str, which: int, chunks: Chunks, made: TaskRef, 
     else:
         for index, part in zip(indices, slices_from_chunks(grid), strict=True):
             tasks.put((name, *index, *behind), take_part, made, which, part)
+
+
+def take_part(made: tuple[Any, ...], which: int, part: Any) -> Any:
+    """Task: one output chunk out of a whole array."""
+    return cut_part(made[which], part)
+
+
+def cut_part(array: Any, part: Any) -> Any:
+    """A part of an array; less than half of it is copied, as a view would keep the whole in memory."""
+    cut = array[part]
+    return cut.copy() if library_of(array) == "numpy" and array.nbytes > 2 * cut.nbytes else cut
 
 
 def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:

@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..order import Order
 from ..plan import Size
 from ._dask import ArrayBlockwiseDep
 
@@ -91,14 +90,20 @@ class DeclaredChunk:
     """Say what an array declares of one of its chunks."""
 
     array: str  # its name in error messages
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None  # None accepts any
     index: tuple[int, ...]  # of the chunk, in each dimension
     shape: tuple[Size, ...]  # nan where unknown
+    exact: bool = False  # as for `checked_chunk`
+
+    @property
+    def name(self) -> str:
+        """Its name in error messages."""
+        return chunk_name(self.index, self.array) if self.index else self.array
 
     def check(self, block: Any) -> Any:
         """Give the chunk, if it is what the array says."""
-        what = chunk_name(self.index, self.array) if self.index else self.array
-        checked_chunk(block, self.dtype, what, ndim=len(self.shape))
+        what = self.name
+        block = checked_chunk(block, self.dtype, what, self.exact, ndim=len(self.shape))
         if any(found != size and not math.isnan(size) for found, size in zip(block.shape, self.shape, strict=True)):
             raise ValueError(
                 f"{what} has shape {block.shape} where its array says {self.shape}: give map_blocks the true chunks=, "
@@ -107,10 +112,28 @@ class DeclaredChunk:
         return block
 
 
-def declared_chunks(array: str, dtype: np.dtype[Any], chunks: Sequence[Sequence[Size]]) -> list[DeclaredChunk]:
+class Blocks(NamedTuple):
+    """Hold chunks, and what their arrays say of them."""
+
+    blocks: Sequence[Any]
+    declared: Sequence[DeclaredChunk]
+
+    def checked(self) -> list[Any]:
+        """The chunks, if they are what their arrays say."""
+        return [one.check(block) for block, one in zip(self.blocks, self.declared, strict=True)]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the chunks in error messages."""
+        return [one.name for one in self.declared]
+
+
+def declared_chunks(
+    array: str, dtype: np.dtype[Any] | None, chunks: Sequence[Sequence[Size]], exact: bool = False
+) -> list[DeclaredChunk]:
     """What an array says of its chunks, in C order."""
-    indices = np.ndindex(*map(len, chunks))
-    return [DeclaredChunk(array, dtype, index, shape) for index, shape in zip(indices, product(*chunks), strict=True)]
+    pairs = zip(np.ndindex(*map(len, chunks)), product(*chunks), strict=True)
+    return [DeclaredChunk(array, dtype, index, shape, exact) for index, shape in pairs]
 
 
 class DeclaredChunks(ArrayBlockwiseDep):
@@ -140,16 +163,6 @@ def only_chunk(block: Any) -> Any:
     return block
 
 
-def check_key_shapes(blocks: Sequence[Any]) -> None:
-    """Refuse several keys of one chunk that differ in shape."""
-    shapes = {block.shape for block in blocks}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"a chunk has keys of shapes {', '.join(map(str, sorted(shapes)))}: all keys must have the same chunks, so "
-            "call compute_chunk_sizes() and rechunk"
-        )
-
-
 def wrong_size(what: str, expected: float) -> ValueError:
     """The error for a chunk whose length differs from its chunk size.
 
@@ -161,15 +174,6 @@ def wrong_size(what: str, expected: float) -> ValueError:
     )
 
 
-def changed_source(what: str, order: Order | None = None) -> RuntimeError:
+def changed_source(what: str) -> RuntimeError:
     """The error for an input that differs each time it is computed."""
-    less = "" if order is None or order.less is None else ". If it does not change, less= is no strict weak order"
-    return RuntimeError(f"{what}: the input changes when it is computed again; {REMEDY}{less}")
-
-
-def changed_run(chunks: Sequence[int], order: Order) -> RuntimeError:
-    """The error for a run of chunks that differs each time it is computed."""
-    neighbours = chunks[-1] - chunks[0] == len(chunks) - 1
-    named = f"{chunks[0]} to {chunks[-1]}" if neighbours else ", ".join(map(str, chunks))
-    which = f"chunk {chunks[0]}" if len(chunks) == 1 else f"one of the chunks {named}"
-    return changed_source(f"{which} is not what it was when it was counted", order)
+    return RuntimeError(f"{what}: the input changes when it is computed again; {REMEDY}")

@@ -28,7 +28,6 @@ from ..plan.terms import Projection, format_size
 from .input_checks import checked_chunk
 from .inputs import blockwise
 from .runtime import Runtime, chunk_library
-from .sort.global_sort import Shortage
 from .sort.request import Keys
 
 REMEDY = "leave out device= and the setting gpusort.device"
@@ -61,6 +60,14 @@ def staged_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _is_staged(array: Any) -> bool:
     return chunk_library(array) != "cupy"
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Say how many bytes a sort of all chunks at once needs of a GPU which has less."""
+
+    needed: float  # nan if unknown
+    memory: int
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ allows: fewer tasks, fewer pieces to merge.
 
 Each of several GPUs has an equal share of the keys, and of the bundles and groups. A group's shards are on all GPUs.
 One GPU merges it, from copies of the others' shards. Meanwhile the shards of its next group arrive
-(`Plan.awaited_by`).
+(`Pace.awaited_by`).
 """
 
 from __future__ import annotations

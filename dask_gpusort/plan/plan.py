@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
-from .memory import FETCHED_GROUPS, GROUP_COPIES, RUN_COPIES, Turns
+from .memory import GROUP_COPIES, RUN_COPIES, Turns
 from .terms import BY_TASKS, Exchange, Projection, Runs, Scope, Size, format_count, format_size
 
-#: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
-SELF_SCANNED_RUNS = 16
-#: Most chunks, of the input or the output, for it: each task then contains the plan, which has their sizes.
-SELF_SCANNED_CHUNKS = 64
 #: Bytes of a kept run's handle, in the task that lists all.
 HANDLE_BYTES = 512
 
@@ -55,16 +51,6 @@ class Plan:
         return self.exchange in BY_TASKS
 
     @property
-    def groups_are_chunks(self) -> bool:
-        """Whether each group, or member of a gang, makes one output chunk."""
-        return all(last - first == parts == 1 for first, last, _, parts in self.groups)
-
-    @property
-    def all_have_chunks(self) -> bool:
-        """Whether each group, or member of a gang, makes output chunks."""
-        return all(first < last for first, last, *_ in self.groups)
-
-    @property
     def known(self) -> bool:
         """Whether all chunk sizes are known."""
         return not any(map(math.isnan, (*self.sizes, *self.chunks)))
@@ -96,35 +82,10 @@ class Plan:
         return runs * self.samples * entry
 
     @property
-    def scans(self) -> bool:
-        """Whether one task of an exchange by tasks finds the cuts for all others."""
-        chunks = max(len(self.sizes), len(self.chunks))
-        return not self.known or len(self.runs) > SELF_SCANNED_RUNS or chunks > SELF_SCANNED_CHUNKS
-
-    @property
-    def whole_chunks(self) -> dict[int, int]:
-        """Each group that is exactly one output chunk, and the number of that chunk, where its task finishes it."""
-        if not (self.by_tasks or self.exchange == "runs"):
-            return {}
-        groups = enumerate(self.groups)
-        return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
-
-    @property
     def turn_size(self) -> int:
         """Groups that are finished at once: one for each GPU if memory is short, else all."""
         several = self.cut_first and self.turns is not None and self.turns.devices > 1
         return self.turns.devices if several and self.turns is not None else len(self.groups)
-
-    def awaited_by(self, group: int) -> range:
-        """The groups that are finished before the shards of a group move, so that few shards are held twice."""
-        width = self.turn_size
-        first = (group // width - FETCHED_GROUPS) * width
-        return range(max(first, 0), max(first + width, 0))
-
-    @property
-    def awaited(self) -> range:
-        """The groups that other groups wait for."""
-        return range(self.awaited_by(len(self.groups) - 1).stop if self.groups else 0)
 
     @property
     def group_bytes(self) -> float:

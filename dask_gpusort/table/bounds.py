@@ -77,19 +77,6 @@ class Bounds:
     ranks: IntArray
     starts: IntArray  # shape (runs + 1,): global position of each run's first key in the input
 
-    def piece(self, run: int, group: int) -> slice:
-        """Keys of a run that a group receives."""
-        return slice(int(self.first[run, group]), int(self.last[run, group + 1]))
-
-    def lengths(self, group: int) -> IntArray:
-        """Keys that a group receives from each run, shape (runs,)."""
-        return self.last[:, group + 1] - self.first[:, group]
-
-    def kept(self, group: int) -> slice:
-        """The range that a group keeps of its received keys after sorting."""
-        start = int(self.ranks[group] - self.first[:, group].sum())
-        return slice(start, start + int(self.ranks[group + 1] - self.ranks[group]))
-
 
 def bounds_at_ranks(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder, radix_bits: int = 0) -> Bounds:
     """Bound the cuts by the ranks of regular samples and, on the radix path, by the table of digits.

@@ -133,12 +133,14 @@ def cuts(c: Canvas) -> None:
     c.heading(32.2, "output chunks")
     for group in range(3):
         at = x = 0.3 + 16.7 * group
-        pieces = [chunk[bounds.piece(number, group)] for number, chunk in enumerate(CHUNKS)]
+        ends = zip(bounds.first[:, group], bounds.last[:, group + 1], strict=True)
+        pieces = [chunk[begin:end] for chunk, (begin, end) in zip(CHUNKS, ends, strict=True)]
         for piece in pieces:
             c.cells(at, 18.8, piece, GROUPS[group], 1.74)
             at += 1.74 * len(piece) + 0.25
         c.arrow((x + 13.4, 21.6), (x + 13.4, 26.2))
-        merged, kept = np.sort(np.concatenate(pieces)), bounds.kept(group)
+        merged, rank = np.sort(np.concatenate(pieces)), bounds.ranks - bounds.first[:, group].sum()
+        kept = slice(int(rank[group]), int(rank[group + 1]))
         held = range(*kept.indices(len(merged)))
         c.cells(x, 26.2, merged, [GROUPS[group] if i in held else WHITE for i in range(len(merged))], 1.74)
         c.arrow((x + 13.4, 29), (x + 13.4, 33.6))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from itertools import product
-from unittest import mock
 
 import dask
 import dask.array as da
@@ -15,7 +14,6 @@ from support import strategies as ours
 from support.sorting import computed, groups
 
 import dask_gpusort
-from dask_gpusort.plan import division
 
 
 def mislabelled(array, chunks, make, dtype=None):
@@ -112,7 +110,7 @@ def test_valid_unhashable_chunks_are_accepted(chunks):
 
 SHORT = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
 ONE_SHORT = da.zeros(4, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
-NAMED = r"chunk [012] .*3 keys.*4.*compute_chunk_sizes"
+NAMED = r"chunk [012] of the input has .*\b3\b.*\b4\b.*compute_chunk_sizes"
 WRONG_SIZES = [
     *((SHORT, options, NAMED) for options in ({}, {"exchange": "tasks"}, {"exchange": "join"}, {"method": "merge"})),
     *((ONE_SHORT, {"chunks": chunks}, "compute_chunk_sizes") for chunks in (2, 4)),
@@ -130,7 +128,7 @@ def test_wrong_chunk_sizes(x, options, message, count):
 
 
 def test_wrong_chunk_sizes_of_values():
-    with groups(2), pytest.raises(ValueError, match="3 values"):
+    with groups(2), pytest.raises(ValueError, match=r"chunk \d of values 0 .*\b3\b.*\b4\b"):
         computed(dask_gpusort.sort_by_key(da.zeros(12, chunks=4), SHORT)[1])
 
 
@@ -181,19 +179,7 @@ def test_a_source_that_changes_is_detected(tmp_path, stages):
     graph = dict(found.__dask_graph__())
     known = [key for key in graph if isinstance(key, tuple) and key[0].startswith(stages)]
     graph.update(zip(known, dask.get(graph, known), strict=True))
-    with pytest.raises(RuntimeError, match=r"chunk \d.*persist"):
-        dask.get(graph, found.__dask_keys__())
-
-
-@pytest.mark.parametrize("unknown", [False, True])
-def test_a_source_that_changes_behind_the_scan_does_not_report_wrong_sizes(tmp_path, unknown):
-    x = changing_source(tmp_path)
-    with groups(2), mock.patch.object(division, "RUN_BYTES", 1):  # each chunk is a run
-        found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="gather", method="radix")
-    graph = dict(found.__dask_graph__())
-    (scan,) = [key for key in graph if key[0].startswith("sort-scan")]
-    graph[scan] = dask.get(graph, scan)
-    with pytest.raises(RuntimeError, match="the input changes when it is computed again; persist it") as caught:
+    with pytest.raises(RuntimeError, match=r"chunk \d.*changes when it is computed again; persist it") as caught:
         dask.get(graph, found.__dask_keys__())
     assert "compute_chunk_sizes" not in str(caught.value)
 
@@ -206,6 +192,6 @@ def test_a_source_that_changes_before_its_recount_names_both_remedies(tmp_path, 
     with groups(count):
         found = dask_gpusort.sort(x, exchange=exchange)
     dask.get(dict(x.__dask_graph__()), list(flatten(x.__dask_keys__())))
-    says = r"chunk \d of the input has 99 keys where its chunk size says 100: call compute_chunk_sizes\(\).*persist it"
+    says = r"chunk \d of the input has .*\b99\b.* where .* says .*\b100\b.*: .*call compute_chunk_sizes\(\).*persist it"
     with pytest.raises(ValueError, match=says):
         dask.get(dict(found.__dask_graph__()), found.__dask_keys__())

@@ -76,7 +76,7 @@ def test_the_exchange_cuts_on_all_keys():
         found = dask_gpusort.lexsort([da.from_array(key, chunks=250) for key in keys], exchange="tasks")
         graph = dict(found.__dask_graph__())
         merged = [key for key in graph if str(key[0]).startswith("sort-merge")]
-        sizes = [len(group[0]) for group in dask.get(graph, merged)]
+        sizes = [len(group.arrays[0]) for group in dask.get(graph, merged)]
     assert len(sizes) == 8
     assert sizes == [500] * 8
 

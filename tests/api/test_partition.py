@@ -14,7 +14,7 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.graph.select import partitions
+from dask_gpusort.builders import partitions
 from dask_gpusort.plan.select import Lanes, choose_partition
 
 

@@ -18,8 +18,8 @@ from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk import steps
+from dask_gpusort.functions import sort as programs
 from dask_gpusort.graph import exchanges
-from dask_gpusort.graph.sort import scan
 from dask_gpusort.plan import division
 from dask_gpusort.table import digits
 
@@ -106,7 +106,7 @@ def test_without_plugins_the_exchange_by_tasks_is_used(client):
 )
 def test_explain_says_how_the_cuts_are_found(client, monkeypatch, exchange, method, count):
     ran = set()
-    for where, step in ((scan, "bounds_at_ranks"), (steps, "count_digits"), (digits, "scan_table")):
+    for where, step in ((programs, "bounds_at_ranks"), (steps, "count_digits"), (digits, "scan_table")):
         monkeypatch.setattr(where, step, mock.Mock(wraps=getattr(where, step), side_effect=noted(ran, step)))
     array = ours.make("f8", 600, "special")
     with groups(count):

@@ -40,6 +40,7 @@ communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 assignment = pytest.importorskip("dask_gpusort.graph.gang.assignment")
 scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
 tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
+gang = pytest.importorskip("dask_gpusort.drivers.gang")
 _distributed = pytest.importorskip("dask_gpusort.graph._distributed")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 scheduler_plugins = pytest.importorskip("dask_gpusort.scheduler_plugins")
@@ -59,12 +60,13 @@ class Stop:
     def __init__(self, monkeypatch):
         self.held, self.open = threading.Event(), threading.Event()
         self.at, self.error = None, None
-        sort, exchanges, fetch = tasks.sort_bundle, tasks.SortWork.exchanges, communicator.WorkerComms._fetch
-        finish, init, secede = tasks.SortWork.finish, member.Member.__init__, distributed.secede
+        sort, exchanges = gang.ProgramJob.__call__, gang.ProgramWork.exchanges
+        fetch, finish = communicator.WorkerComms._fetch, gang.ProgramWork.finish
+        init, secede = member.Member.__init__, distributed.secede
 
-        def sort_held(arrays, numbers, *arguments):
-            self.hold("sort", numbers[0])
-            return sort(arrays, numbers, *arguments)
+        def sort_held(job, arrays, rank):
+            self.hold("sort", rank)
+            return sort(job, arrays, rank)
 
         def init_held(one, spec, *arguments):
             self.hold("enlist", spec.rank)
@@ -90,11 +92,11 @@ class Stop:
                 self.fail()
             return await fetch(comms, rank)
 
-        monkeypatch.setattr(tasks, "sort_bundle", sort_held)
+        monkeypatch.setattr(gang.ProgramJob, "__call__", sort_held)
         monkeypatch.setattr(member.Member, "__init__", init_held)
         monkeypatch.setattr(distributed, "secede", secede_held)
         for name, replaced in (("exchanges", exchanges_held), ("finish", finish_held)):
-            monkeypatch.setattr(tasks.SortWork, name, replaced)
+            monkeypatch.setattr(gang.ProgramWork, name, replaced)
         monkeypatch.setattr(communicator.WorkerComms, "_fetch", fetch_held)
 
     def hold(self, stage, rank):
@@ -670,13 +672,13 @@ def test_members_that_wait_are_given_up_if_no_worker_runs_another_one(stop, tmp_
 
 
 def test_a_member_that_sorts_slowly_is_not_given_up(stop, monkeypatch):
-    sort = tasks.sort_bundle
+    sort = gang.ProgramJob.__call__
 
-    def slow(arrays, numbers, *arguments):
-        time.sleep(1.5 if numbers[0] == 1 else 0.5)
-        return sort(arrays, numbers, *arguments)
+    def slow(job, arrays, rank):
+        time.sleep(1.5 if rank == 1 else 0.5)
+        return sort(job, arrays, rank)
 
-    monkeypatch.setattr(tasks, "sort_bundle", slow)
+    monkeypatch.setattr(gang.ProgramJob, "__call__", slow)
     with in_process(timeout=0.05):
         # 0.5 s would be over; ten times what the others took is not.
         assert scheduler_plugin.PATIENCE * 0.05 == 0.5

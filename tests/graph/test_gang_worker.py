@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.functions.sort import LocalSort, SortRuns
+from dask_gpusort.graph.input_checks import DeclaredChunk
 from dask_gpusort.order import Order
 
 distributed = pytest.importorskip("distributed")
@@ -27,7 +28,7 @@ coordinator = pytest.importorskip("dask_gpusort.graph.gang.coordinator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 safe_sizeof = pytest.importorskip("distributed.sizeof").safe_sizeof
 OFFLOAD_THRESHOLD = pytest.importorskip("distributed.comm.utils").OFFLOAD_THRESHOLD
-tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
+gang = pytest.importorskip("dask_gpusort.drivers.gang")
 worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.member")
 
 SHARD = Run(np.arange(3))
@@ -300,11 +301,11 @@ def reported(keys):
     sent = []
     plugin = SimpleNamespace(maker=None, send=lambda op, **fields: sent.append(fields))
     one = member.Member(member.GangSpec("g", 0, 1, 60), plugin, 7, False)
-    run, order = Run(np.empty(len(keys), object)), Order(np.dtype(object))
-    run.keys[:] = keys
-    summary = numpy_ops.summarize_run(run, order, samples=8)
-    bundle = tasks.Bundle((0,), (run,), (summary,))
-    work = tasks.SortWork(bundle, 0, None, None)
+    chunk = np.empty(len(keys), object)
+    chunk[:] = keys
+    sort = SortRuns(LocalSort(Order(chunk.dtype), positions=False), samples=8, radix_bits=0, groups=None)
+    declared = DeclaredChunk("the input", chunk.dtype, (0,), chunk.shape)
+    work = gang.ProgramJob((sort,), (), (declared,), ((0,),), (((0,),),))([chunk], 0)
     one.receive(coordinator.CANCEL, {})  # as soon as it has reported
     with pytest.raises(distributed.Reschedule):
         one.exchange(work)

@@ -19,12 +19,11 @@ from support.plans import num_tasks, plans_of
 from support.sorting import computed, groups
 
 import dask_gpusort
-from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph.sort.finish import Finish
-from dask_gpusort.graph.sort.scatter import bound_runs, list_runs
+from dask_gpusort.drivers.turns import Store, list_turns, take_turn
+from dask_gpusort.functions.sort import Count, DrawKeys, Finish, Groups, LocalSort
+from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, make_plan
 
 EXCHANGES = ("join", "gather", "tasks", "device")
 
@@ -173,19 +172,19 @@ def test_an_output_chunk_needs_only_its_group():
 
 def test_a_run_that_changed_is_refused():
     array, order = np.array([0, 1, 2, 3], "u8"), Order(np.dtype("u8"))
-    options = {"method": "auto", "exchange": "gather", "workers": Workers(2), "groups": 2}
-    plan = make_plan(order, InputChunks((4,)), (2, 2), **options)
+    local, groups_of = LocalSort(order, False), Groups((2, 2), ((0, 1, 0, 1), (1, 2, 0, 1)))
+    draw, count = DrawKeys(local, 9, 4, 1), Count(order, groups_of)
 
-    def summarized(keys):
-        run = Run(np.array(keys, "u8"))
-        return run, numpy_ops.summarize_run(run, order, samples=9)
+    def made(keys):
+        blocks = Blocks([np.array(keys, "u8")], declared_chunks("the input", np.dtype("u8"), ((np.nan,),)))
+        return take_turn(draw.lean, 0, Store(), blocks, None, None)
 
-    bounds = bound_runs([summarized(array)], plan)
-    assert len(list_runs([summarized(array)], bounds).pieces(1)[0][1]) == 2
+    listed = list_turns(draw, [made(array)], [], Store(), None)
+    assert len(take_turn(count.lean, 0, Store(), None, made(array), listed).note) == 4
     # The run has another length, or the same length and other keys.
     for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
         with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
-            list_runs([summarized(changed)], bounds)
+            take_turn(count.lean, 0, Store(), None, made(changed), listed)
 
 
 @pytest.mark.parametrize("kept", [slice(-1, 1), slice(1, 3), slice(2, 1)])

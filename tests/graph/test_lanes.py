@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from support import strategies as ours
 from support.sorting import check_sizes, computed
 
+from dask_gpusort.builders import statistics as build
+from dask_gpusort.builders.statistics import reduce_blocks
 from dask_gpusort.graph import runtime
 from dask_gpusort.graph.inputs import chunk_limit, whole_axes
-from dask_gpusort.graph.select import statistics as build
-from dask_gpusort.graph.select.statistics import reduce_blocks
 from dask_gpusort.plan.terms import Workers
 from dask_gpusort.table import Statistic
 

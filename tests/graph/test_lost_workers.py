@@ -132,28 +132,28 @@ STAGES = {
     (take_along_axis, "runs"): "take-source take-requests take-asked take-reply take-replied take-fill output",
     (put_along_axis, "tasks"): "put-requests put-shard put-merge output",
     (put_along_axis, "runs"): "put-requests put-asked put-merge output",
-    (sort, "runs counted"): "sort-count sort-scan sort-keep sort-list",
-    (sortby, "runs"): "sort-local sort-list sort-merge output",
+    (sort, "runs counted"): "sort-scan sort-count sort-sums sort-keep sort-list",
+    (sortby, "runs"): "sort-local sort-scan sort-merge output",
     (sortby, "tasks"): "sort-scatter sort-merge output",
 }
 #: The same for workers that retire.
 RETIRED = {
-    (sort, "runs"): "sort-local sort-list sort-merge",
+    (sort, "runs"): "sort-local sort-scan sort-merge",
     (sort, "tasks"): "sort-local sort-merge",
     (sort, "gather"): "sort-merge",
     (sort, "gang"): "sort-gang output",
 }
 #: The same for processes that are killed.
 KILLED = {
-    (radix_sort, "runs"): "sort-local sort-list sort-merge output",
+    (radix_sort, "runs"): "sort-local sort-scan sort-merge output",
     (radix_sort, "tasks"): "sort-local sort-count sort-scan sort-scatter sort-freed sort-merge output",
-    (radix_sort, "gather"): "sort-local sort-scan sort-scatter sort-merge output",
+    (radix_sort, "gather"): "sort-local sort-scan sort-merge output",
     (radix_sort, "join"): "sort-local output",
     (radix_sort, "gang"): "sort-gang output",
     (half_of_a_sort, "gang"): "sort-joined",
     (merge_sort, "runs"): "sort-merge",
     (merge_sort, "tasks"): "sort-scatter sort-merge",
-    (merge_sort, "gather"): "sort-scatter sort-merge",
+    (merge_sort, "gather"): "sort-scan sort-merge",
     (quantile, "auto"): "select-extract",
     (quantile, "not held"): "select-extract",
     (quantile_of_groups, "auto"): "group-pick",
@@ -163,7 +163,7 @@ KILLED_FIRST = [
     (radix_sort, "runs", "sort-merge"),
     (radix_sort, "tasks", "sort-scatter"),
     (radix_sort, "tasks", "sort-freed"),
-    (radix_sort, "gather", "sort-scatter"),
+    (radix_sort, "gather", "sort-scan"),
     (radix_sort, "gang", "sort-gang"),
     (quantile, "auto", "select-extract"),
     (quantile, "not held", "select-extract"),
@@ -172,8 +172,10 @@ KILLED_FIRST = [
 SINGLE = {
     "group-edges",
     "group-heads",
-    "sort-list",
+    "sort-scan",
+    "sort-sums",
     "sort-keep",
+    "sort-list",
     "sort-gang",
     "sort-joined",
     "take-asked",
@@ -189,17 +191,14 @@ SINGLE = {
     "search-asked",
     "search-found",
     "search-scatter",
-    "gather sort-scan",
-    "gather sort-scatter",
     "join sort-local",
-    "tasks sort-scan",
 }
 #: Kept runs of a sort: the stage, which of its tasks, and whether their workers are lost or another one.
 OF_RUNS = (
     ("sort-local", (2,), "lost"),
     ("sort-local", (CHUNKS - 1,), "another lost"),
-    ("sort-list", (1,), "lost"),
-    ("sort-list", (1,), "another lost"),
+    ("sort-scan", (1,), "lost"),
+    ("sort-scan", (1,), "another lost"),
     ("sort-merge", (2,), "lost"),
     ("sort-merge", (3,), "another lost"),
     ("sort-merge", (1, 3), "lost"),
@@ -277,8 +276,7 @@ def check(client, case, setting, act):
             setting("dask_gpusort.plan.counting.MOST_TASK_SAMPLES", 1)
         # Test elements are sorted, as many of them are.
         setting("dask_gpusort.plan.search.is_small", lambda *_: False)
-        # The exchange by tasks uses separate scans, as for many runs, and cuts first where the case needs it.
-        setting("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
+        # The exchange by tasks cuts first where the case needs it.
         setting("dask_gpusort.plan.make.cuts_first", lambda *_: stage == "sort-freed")
         found, wanted = function()
         with runs.call_at(client, prefix_of(found, stage), numbers, at):
@@ -367,8 +365,10 @@ def test_a_source_that_changes_when_a_worker_is_lost(client, function, exchange,
     config = {"scheduler": "distributed", "gpusort.exchange": exchange, "optimization.fuse.active": False}
     with dask.config.set(config), groups(4), runs.call_at(client, stage, (1,), lose):
         error = gangs.error_of(client.compute(function(x), retries=1))
-    # All shards may have been cut before, or others may have the sorted chunks: then none is made again.
-    if exchange not in ("tasks", "gather") or max(MADE.values()) > 1:
+    # All shards may have been cut before: then none is made again. Of the exchange `gather`, one task has all sorted
+    # chunks: if it is lost, all of them are made again, and none of them otherwise.
+    made = set(MADE.values())
+    if exchange not in ("tasks", "gather") or (len(made) > 1 if exchange == "gather" else max(made) > 1):
         assert isinstance(error, (RuntimeError, ValueError))
         assert re.search("(?i)persist", str(error)), error
     if exchange == "runs":

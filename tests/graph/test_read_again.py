@@ -19,7 +19,7 @@ from support.marks import grid
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.graph.select import statistics as build
+from dask_gpusort.builders import statistics as build
 
 xr = pytest.importorskip("xarray")
 distributed = pytest.importorskip("distributed")

@@ -26,15 +26,18 @@ from dask.base import collections_to_expr
 from dask.graph_manipulation import bind, clone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import oracle
+from support import cuts, oracle
 from support import strategies as ours
 from support.marks import grid, slow_but_first
 from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.drivers import kept, sums, turns
+from dask_gpusort.functions import program
+from dask_gpusort.functions import sort as programs
 from dask_gpusort.graph import collection
-from dask_gpusort.graph.sort.count import Chosen
+from dask_gpusort.order import Order
 from dask_gpusort.plan import counting, search
 from dask_gpusort.table import Bounds
 
@@ -44,7 +47,6 @@ runs = pytest.importorskip("support.runs")
 plugins = pytest.importorskip("dask_gpusort.graph.runs.plugins")
 keep_and_take = pytest.importorskip("dask_gpusort.graph.runs.keep_and_take")
 store = pytest.importorskip("dask_gpusort.graph.runs.store")
-tasks = pytest.importorskip("dask_gpusort.graph.runs.tasks")
 
 SIZE, CHUNK = 6000, 500
 ARRAY = ours.make("f8", SIZE, "zipf")
@@ -564,15 +566,36 @@ def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
         oracle.assert_same_bits(one, other)
 
 
-def test_groups_are_cut_where_the_bounds_say():
+@pytest.mark.parametrize("in_tables", [False, True])
+def test_groups_are_cut_where_the_bounds_say(monkeypatch, in_tables):
     # Each of two chunks has keys that may belong to either of two groups.
     first, last = np.array([[[0, 3, 7, 10], [0, 2, 6, 9]], [[0, 5, 8, 10], [0, 4, 6, 9]]])
     bounds = Bounds(first, last, ranks=np.array([0, 6, 14, 19]), starts=np.array([0, 10, 19]))
-    listed = tasks.ListedRuns((), tasks.cuts_as_run(first, last), bounds.ranks, bounds.starts)
-    for group, kept in enumerate([slice(0, 6), slice(1, 9), slice(1, 6)]):
-        begins, ends, own = listed.cut(group)
-        assert (begins.tolist(), ends.tolist()) == (first[:, group].tolist(), last[:, group + 1].tolist())
-        assert own == kept == bounds.kept(group)
+    monkeypatch.setattr(programs, "bounds_at_ranks", lambda *_: bounds)
+    local = programs.LocalSort(Order(np.dtype("i8")), positions=False)
+    notes = [SimpleNamespace(size=size) for size in (10, 9)]
+    contents = tuple((chunk, chunk + 1, 0, 1) for chunk in range(3))
+    decision = programs.SortRuns(local, 2, 0, programs.Groups((6, 8, 5), contents)).decide(notes)
+    ends = decision.ends
+    if in_tables:
+        ends = sums.KeptEnds(tuple(table_of(ends, number) for number in range(2)), turns.Store())
+    listed = turns.Listed(decision, [], [(Run(np.arange(10)),), (Run(np.arange(10, 19)),)], ends, ends)
+    found = []
+    merge = programs.Merge(lambda *given: found.append(given) or (), cuts=False)
+    for group, kept_rows in enumerate([slice(0, 6), slice(1, 9), slice(1, 6)]):
+        turns.take_turn(merge, group, turns.Store(), None, None, listed)
+        pieces, own = found.pop()
+        assert [start for start, _ in pieces] == [0, 10]
+        for number, (start, run) in enumerate(pieces):
+            wanted = np.arange(start + first[number, group], start + last[number, group + 1])
+            assert run.keys.tolist() == wanted.tolist()
+        assert own == kept_rows == cuts.kept(bounds, group)
+
+
+def table_of(ends, number):
+    """The kept table of the ends of one run."""
+    step = SimpleNamespace(ends=lambda ends, _, first: program.Ends(ends.first[[first]], ends.last[[first]]))
+    return sums.keep_ends(step, [SimpleNamespace(note=None)], number, SimpleNamespace(decision=ends), turns.Store())
 
 
 @pytest.mark.parametrize(("where", "kind", "dtype"), grid(KEPT, ["bits", "few", "constant"], ["i8", "f4", "S5"]))
@@ -608,7 +631,8 @@ def test_who_lists_counted_runs_gets_handles_alone(on_cluster, monkeypatch):
     listed = {key for key in graph if key[0].startswith("sort-list")}
     (needed,) = (sorted(graph[key].dependencies, key=str) for key in listed)
     found = on_cluster.get(graph, needed)
-    handles = [one if isinstance(one, store.Handle) else one[0] for one in found if not isinstance(one, Chosen)]
+    made = [one for one in found if not isinstance(one, turns.Listed)]
+    handles = [handle for one in made for handle in (one.runs if isinstance(one, turns.Turn) else [one])]
     assert all(isinstance(one, store.Handle) for one in handles)
     assert len(handles) == len(needed) - 1 > SIZE // CHUNK
     runs.check_nothing_is_left(on_cluster)
@@ -656,7 +680,7 @@ def lose_with_handles(scheduler, address):
 def test_tasks_that_are_queued_when_runs_are_lost():
     # Dask queues the lost runs, because the worker that is left has a group; then the group is cancelled.
     saturation = {"distributed.scheduler.worker-saturation": 1.0}
-    with runs.cluster(2, **saturation) as client, runs.call_at(client, "sort-list", (1,), lose_with_handles):
+    with runs.cluster(2, **saturation) as client, runs.call_at(client, "sort-scan", (1,), lose_with_handles):
         check(client, sort())
 
 
@@ -812,7 +836,7 @@ def test_a_lost_worker_that_the_scheduler_notices_late(kept_in, monkeypatch):
         worker.periodic_callbacks["heartbeat"].stop()
 
     monkeypatch.setattr(store.Store, "take", refuse_of_silent)
-    with runs.cluster(3) as client, runs.call_at(client, "sort-list", (1,), go_silent):
+    with runs.cluster(3) as client, runs.call_at(client, "sort-scan", (1,), go_silent):
         future = client.compute(sort())
         gangs.until(lambda: refused and refused[-1] - refused[0] > 2, "a silent worker")
         (address,) = silent
@@ -858,18 +882,19 @@ def losses(monkeypatch, kept_in):
     def let(where, lose, numbers, times):
         listed = []
         kept_in(where)
-        find = tasks.bound_all
+        find = kept.list_turns
 
-        def lose_some(kept, plan):
-            found = find(kept, plan)
-            listed.append([kept[number][0].name for number in numbers])
+        def lose_some(step, made, senders, *others):
+            found = find(step, made, senders, *others)
+            handles = [turn.runs[0] for turn in senders]
+            listed.append([handles[number].name for number in numbers])
             if len(listed) <= times:
                 for number in numbers:
                     with contextlib.suppress(FileNotFoundError):  # one that was lost before, and is to be made again
-                        lose(kept[number][0])
+                        lose(handles[number])
             return found
 
-        monkeypatch.setattr(tasks, "bound_all", lose_some)
+        monkeypatch.setattr(kept, "list_turns", lose_some)
         monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
         return listed
 
@@ -903,16 +928,16 @@ def test_cuts_of_a_damaged_run_are_found_again(on_cluster, kept_in, monkeypatch)
     count_candidates(monkeypatch)
     kept_in("files")
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
-    list_runs, listed = tasks.list_runs, []
+    list_kept, listed = sums.list_kept, []
 
-    def change_one(kept, *others):
-        found = list_runs(kept, *others)
-        listed.append([table.name for table in others[0]])
+    def change_one(decided, tables, senders, own):
+        found = list_kept(decided, tables, senders, own)
+        listed.append([table.name for table in tables])
         if len(listed) == 1:
-            change_file(kept[3][0].path, 0.5)
+            change_file(senders[3].runs[0].path, 0.5)
         return found
 
-    monkeypatch.setattr(tasks, "list_runs", change_one)
+    monkeypatch.setattr(sums, "list_kept", change_one)
     check(on_cluster, sort())
     first, second = listed
     assert first != second

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import dask
@@ -14,17 +14,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
+from support.cuts import kept, lengths, piece
 from support.plans import num_tasks
 from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.drivers import tasks as task_exchange
+from dask_gpusort.functions.sort import Finish, Groups, LocalSort, Merge, SortRuns
 from dask_gpusort.graph import runtime, serialization
+from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.graph.runtime import chunk_library, workers_in_use, workers_of_cluster
-from dask_gpusort.graph.sort import by_tasks as task_exchange
-from dask_gpusort.graph.sort.finish import Finish
-from dask_gpusort.graph.sort.local import LocalSort, run_sources
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import division as plan_runs
@@ -65,8 +66,8 @@ def test_cuts_are_within_their_bounds(in_chunks, samples, descending, radix_bits
         assert (bounds.first[:, boundary] <= cut).all()
         assert (cut <= bounds.last[:, boundary]).all()
     for group in range(len(ranks) + 1):
-        kept = bounds.kept(group)
-        assert 0 <= kept.start <= kept.stop <= bounds.lengths(group).sum()
+        own = kept(bounds, group)
+        assert 0 <= own.start <= own.stop <= lengths(bounds, group).sum()
 
 
 @pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
@@ -106,10 +107,10 @@ def test_groups_trim_what_they_receive_at_both_ends():
     summaries = [numpy_ops.summarize_run(run, order, samples=5) for run in runs]
     bounds = bounds_at_ranks(summaries, np.array([90, 200]), numpy_ops.key_order(order))
     for group, (start, stop) in enumerate([(0, 90), (90, 200), (200, 300)]):
-        kept, received = bounds.kept(group), bounds.lengths(group).sum()
-        assert (kept.start > 0, kept.stop < received) == (group > 0, group < 2)
-        pieces = [(int(bounds.starts[run]), runs[run][bounds.piece(run, group)]) for run in range(3)]
-        keys, positions = Finish(order, True, True)(pieces, kept)
+        own, received = kept(bounds, group), lengths(bounds, group).sum()
+        assert (own.start > 0, own.stop < received) == (group > 0, group < 2)
+        pieces = [(int(bounds.starts[run]), runs[run][piece(bounds, run, group)]) for run in range(3)]
+        keys, positions = Finish(order, True, True)(pieces, own)
         oracle.assert_same_bits(positions, wanted[start:stop])
         oracle.assert_same_bits(keys, array[wanted[start:stop]])
 
@@ -133,9 +134,8 @@ def own_tasks(darr):
     return [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith("sort")]
 
 
-@pytest.mark.parametrize(("chunks", "tasks"), [(1, 11), (4, 28), (16, 44), (64, 92)])
+@pytest.mark.parametrize(("chunks", "tasks"), [(1, 12), (4, 29), (16, 45), (64, 93)])
 def test_tasks_on_four_gpus(chunks, tasks):
-    # The docstring of the module states these numbers.
     plan = make_plan(
         Order(np.dtype("u4")),
         InputChunks((GIB // 4 // chunks,) * chunks),
@@ -148,7 +148,6 @@ def test_tasks_on_four_gpus(chunks, tasks):
     assert num_tasks(plan) == tasks
     assert plan.candidates == 0
     assert len(plan.sources) == len(plan.runs) == min(4, chunks)
-    assert not plan.scans
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 9), st.data())
@@ -328,20 +327,39 @@ def test_cuts_come_first_if_a_gpu_cannot_hold_the_data_twice():
         assert plan.cut_first == apart
 
 
-def made_bundles(array, sizes, plan):
-    blocks, sources = np.split(array, np.cumsum(sizes)[:-1]), run_sources(plan)
+def program_of(plan):
     local = LocalSort(plan.order, positions=False)
+    sort = SortRuns(local, plan.samples, plan.radix_bits, Groups(plan.chunks, plan.groups))
+    return sort, Merge(Finish(plan.order, True, False), False)
+
+
+def made_bundles(array, sizes, plan):
+    blocks, (sort, _) = np.split(array, np.cumsum(sizes)[:-1]), program_of(plan)
+    declared = declared_chunks("the input", array.dtype, (plan.sizes,))
+
+    def part(run):
+        return Blocks([blocks[chunk] for chunk in plan.runs[run]], [declared[chunk] for chunk in plan.runs[run]])
+
     return [
-        task_exchange.sort_bundle(
-            [[blocks[chunk] for chunk in plan.runs[run]] for run in numbers],
-            numbers,
-            tuple(sources[run] for run in numbers),
-            local,
-            plan.samples,
-            plan.radix_bits,
-        )
+        task_exchange.take_bundle(sort.lean, numbers, [part(run) for run in numbers], None, None, [])
         for numbers in plan.sources
     ]
+
+
+def runs_of(bundles):
+    return [turn.runs[0] for bundle in bundles for turn in bundle.turns]
+
+
+def listed(bundles, plan):
+    return task_exchange.list_notes(program_of(plan)[0], list(map(task_exchange.take_note, bundles)), None)
+
+
+def shard_of(bundle, cuts, group, plan):
+    return task_exchange.cut_shard(program_of(plan)[0].lean, bundle.numbers, bundle, cuts, (group,))
+
+
+def finished(shards, cuts, group, plan):
+    return task_exchange.take_group(program_of(plan)[1], group, None, None, cuts, shards, plan.sources, [])
 
 
 def small_plan(array, sizes, count=3):
@@ -353,52 +371,51 @@ def test_shards_share_no_memory_with_runs():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     bundles = made_bundles(array, sizes, plan)
-    cut_info = [task_exchange.take_summaries(bundle) for bundle in bundles]
-    before = [run.keys.copy() for bundle in bundles for run in bundle.runs]
+    cuts, runs = listed(bundles, plan), runs_of(bundles)
+    before, found = [run.keys.copy() for run in runs], []
     for group in range(3):
-        mine = [task_exchange.cut_shard(bundle, cut_info, group, plan) for bundle in bundles]
+        mine = [shard_of(bundle, cuts, group, plan) for bundle in bundles]
         for shard in mine:
-            assert not any(np.shares_memory(shard.keys, run.keys) for bundle in bundles for run in bundle.runs)
+            assert not any(np.shares_memory(shard.keys, run.keys) for run in runs)
         copies = [shard.keys.copy() for shard in mine]
-        task_exchange.finish_group(mine, cut_info, group, plan, Finish(plan.order, True, False))
+        found.append(finished(mine, cuts, group, plan).arrays[0])
         # Distributed may pass the shard to a task that is computed again.
         assert all((shard.keys == copy).all() for shard, copy in zip(mine, copies, strict=True))
-    assert all((run.keys == copy).all() for run, copy in zip((r for b in bundles for r in b.runs), before, strict=True))
+    assert all((run.keys == copy).all() for run, copy in zip(runs, before, strict=True))
+    oracle.assert_same_bits(np.concatenate(found), np.sort(array))
+
+
+def test_pieces_of_one_shard_are_not_written():
+    """They are neighbours in memory, which a merge takes as one array."""
+    array, sizes = np.array([1, 4, 0, 3, 2, 5]), (2, 2, 2)
+    plan = replace(small_plan(array, sizes, 1), runs=((0,), (1,), (2,)), sources=((0, 1, 2),))
+    (bundle,) = made_bundles(array, sizes, plan)
+    cuts = listed([bundle], plan)
+    shard = shard_of(bundle, cuts, 0, plan)
+    before = shard.keys.copy()
+    oracle.assert_same_bits(finished([shard], cuts, 0, plan).arrays[0], np.sort(array))
+    oracle.assert_same_bits(shard.keys, before)
 
 
 def test_a_chunk_that_changed_is_refused():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    cut_info = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    cuts = listed(made_bundles(array, sizes, plan), plan)
     for changed in (array[::-1].copy() + 1, np.zeros_like(array)):
         bundle = made_bundles(changed, sizes, plan)[0]
-        with pytest.raises(RuntimeError, match="persist"):
-            task_exchange.cut_shard(bundle, cut_info, 0, plan)
+        with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
+            shard_of(bundle, cuts, 0, plan)
     short = [Run(np.zeros(1, "u8"))] * len(plan.sources)
-    with pytest.raises(RuntimeError, match="received 1 keys where"):
-        task_exchange.finish_group(short, cut_info, 0, plan, Finish(plan.order, True, False))
+    with pytest.raises(RuntimeError, match="has 1 rows where"):
+        finished(short, cuts, 0, plan)
 
 
 def test_message_names_the_chunk_with_a_wrong_size():
     array = ours.make("i8", 300)
     plan = small_plan(array, (100, 100, 100))
     assert (0, 1) in plan.runs or (1, 2) in plan.runs
-    with pytest.raises(ValueError, match="chunk 1 of the input has 90 keys where its chunk size says 100"):
+    with pytest.raises(ValueError, match=r"chunk 1 of the input has shape \(90,\) where its array says \(100,\)"):
         made_bundles(array, (100, 90, 110), plan)
-
-
-def test_the_scan_is_cached_for_the_same_summaries():
-    array, sizes = ours.make("i8", 300), (100, 100, 100)
-    plan = small_plan(array, sizes)
-    cut_info = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
-    first = task_exchange.bounds_of(cut_info, plan)
-    assert task_exchange.bounds_of(list(cut_info), plan) is first
-    others = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
-    assert task_exchange.bounds_of(others, plan) is not first
-    assert (task_exchange.bounds_of(others, plan).first == first.first).all()
-    del cut_info, others
-    gc.collect()
-    assert not [kept for kept in task_exchange._remembered if kept[1].plan is plan], "summaries of past sorts are kept"
 
 
 # Serialization.
@@ -443,11 +460,12 @@ def test_bundles_on_a_device_are_serialized_as_frames(fake_device):
     for bundle in made_bundles(array, sizes, small_plan(array, sizes)):
         header, frames = protocol.serialize(bundle, serializers=("cuda", "pickle"), on_error="raise")
         assert header["serializer"] == "cuda"
-        assert len(frames) == len(bundle.runs)
+        assert len(frames) == len(bundle.turns)
         back = protocol.deserialize(header, frames)
         assert back.numbers == bundle.numbers
-        assert [summary.checksum for summary in back.summaries] == [summary.checksum for summary in bundle.summaries]
-        for one, other in zip(back.runs, bundle.runs, strict=True):
+        assert [turn.mark for turn in back.turns] == [turn.mark for turn in bundle.turns]
+        assert [turn.note.checksum for turn in back.turns] == [turn.note.checksum for turn in bundle.turns]
+        for one, other in zip(runs_of([back]), runs_of([bundle]), strict=True):
             oracle.assert_same_bits(one.keys, other.keys)
 
 
@@ -477,7 +495,7 @@ def test_classes_to_spill_are_registered_with_dask_cuda_whenever_it_is_imported(
 def test_sizes_of_bundles_are_known():
     array, sizes = ours.make("i8", 30_000), (10_000, 20_000)
     for bundle in made_bundles(array, sizes, small_plan(array, sizes)):
-        held = sum(run.nbytes for run in bundle.runs)
+        held = sum(run.nbytes for run in runs_of([bundle]))
         assert held <= dask.sizeof.sizeof(bundle) <= 1.5 * held + 4_000
 
 

@@ -9,7 +9,7 @@ import pytest
 from dask.core import get_deps
 
 import dask_gpusort
-from dask_gpusort.graph.select import top
+from dask_gpusort.builders import top
 
 
 def tasks_of(darr, prefix):

@@ -14,10 +14,11 @@ import pytest
 from support.marks import slow_but_first
 
 import dask_gpusort
+from dask_gpusort.builders import global_sort
+from dask_gpusort.drivers.tasks import Bundle
+from dask_gpusort.drivers.turns import Turn, split_turn
 from dask_gpusort.gpu_cluster import install_plugins
 from dask_gpusort.graph import runtime
-from dask_gpusort.graph.sort import global_sort
-from dask_gpusort.graph.sort.by_tasks import Bundle
 from dask_gpusort.plan import Workers
 
 distributed = pytest.importorskip("distributed")
@@ -34,7 +35,9 @@ def arrays_of(result: Any) -> Iterator[np.ndarray]:
         for part in result:
             yield from arrays_of(part)
     elif isinstance(result, Bundle):
-        yield from arrays_of(result.runs)
+        yield from arrays_of(result.turns)
+    elif isinstance(result, Turn):
+        yield from split_turn(result)[1]
     elif hasattr(result, "arrays"):
         yield from result.arrays
 
@@ -99,7 +102,7 @@ def test_two_workers_hold_what_is_projected(monkeypatch: pytest.MonkeyPatch, wor
     distributed.wait(list(found))
     (plan,) = plans
     assert plan.cut_first
-    assert len(plan.awaited) > 0
+    assert global_sort._pace(plan).awaited_by(len(plan.groups) - 1)
     # Scratch memory of a step is in no result.
     results = replace(plan, turns=replace(plan.turns, step=0)).projected_bytes
     for worker in workers:

@@ -129,14 +129,6 @@ def test_candidates_stand_for_runs_of_any_size():
     assert (last - first).sum() <= 0.25 * 2 * sizes[0]
 
 
-def test_a_run_without_its_own_candidates_is_not_counted():
-    runs = runs_of([[1, 2, 3, 4], [2, 3, 5, 7]])
-    found = choose_candidates([draw_keys(run, ORDER, samples=4, seed=0) for run in runs], KEY_ORDER, 8)
-    assert count_before(runs[1], 1, found, ORDER) is not None
-    for changed in ([2, 3, 5], [2, 3, 5, 8], [3, 3, 5, 7]):
-        assert count_before(*runs_of([changed]), 1, found, ORDER) is None
-
-
 def test_candidates_leave_little_of_any_distribution():
     rng, groups = np.random.default_rng(0), 32
     for keys in (rng.integers(0, 60_000, 1 << 16), np.arange(1 << 16) % 7, np.arange(1 << 16), np.zeros(1 << 16)):

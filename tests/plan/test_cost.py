@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from support.plans import num_tasks
 
+from dask_gpusort.builders.global_sort import _pace, _steps
 from dask_gpusort.cost import cost_of, describe
+from dask_gpusort.drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
+from dask_gpusort.functions.sort import Finish, LocalSort
 from dask_gpusort.graph.in_one_task import InOneTask
-from dask_gpusort.graph.sort.finish import Finish
-from dask_gpusort.graph.sort.local import LocalSort
-from dask_gpusort.graph.sort.recipe import JoinedSort, SortRecipe
+from dask_gpusort.graph.sort.joined import JoinedSort
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES
@@ -72,8 +73,12 @@ def test_number_of_tasks_equals_that_of_the_graph(exchange, chunks):
         pytest.importorskip("distributed")
     made = plan(chunks, 1_000_000, exchange, workers=Workers(4, 512 * MIB))
     how = LocalSort(made.order, False), Finish(made.order, True, False)
-    joined = InOneTask(JoinedSort(*how, axis=0, arrays=1), "sort-local", ("x",), (made.sizes,), divided=(True,))
-    recipe = joined if exchange == "join" else SortRecipe(made, *how, names=("x",), extra_dims=(0,))
+    recipe = InOneTask(JoinedSort(*how, axis=0), "sort-local", ("x",), (made.sizes,), divided=(True,))
+    if exchange != "join":
+        steps, driver = _steps(made, *how), DRIVERS.get(exchange, "tasks")
+        inputs = (Input("the input", made.order.dtype, (made.sizes,), made.runs),)
+        result, groups = (Result(len(steps) - 1, 0),), made.groups
+        recipe = ProgramRecipe(steps, result, ("x",), inputs, len(groups), driver, groups, _pace(made))
     assert num_tasks(made) == len({**recipe.stages(), **recipe.output("sorted", 0, (made.chunks,))})
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dask_gpusort.builders.global_sort import _pace
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Plan, Workers, describe, make_plan
 from dask_gpusort.plan.memory import MOST_BUNDLES, MOST_DEVICE_GROUPS, TURNS_FRACTION
@@ -101,14 +102,16 @@ def test_each_of_several_gpus_has_equal_parts_that_fit(share: float, dtype: str,
 def test_several_gpus_cut_first_only_if_they_cannot_hold_keys_twice() -> None:
     plans = [plan_of(share, gpus=2) for share in (0.05, 0.1, 0.2, 0.3, 0.45)]
     assert [plan.cut_first for plan in plans] == [False, False, True, True, True]
-    assert [len(plan.awaited) > 0 for plan in plans] == [len(p.groups) > 4 and p.cut_first for p in plans]
+    awaited = [_pace(plan).awaited_by(len(plan.groups) - 1).stop for plan in plans]
+    assert [number > 0 for number in awaited] == [len(p.groups) > 4 and p.cut_first for p in plans]
 
 
 def test_shards_move_after_the_turn_before_the_last_one() -> None:
     plan = plan_of(0.45, gpus=2)
-    assert plan.turn_size == 2
-    assert [plan.awaited_by(group) for group in range(7)] == [*[range(0)] * 4, *[range(2)] * 2, range(2, 4)]
-    assert len(plan.awaited) == 2 * (math.ceil(len(plan.groups) / 2) - 2)
+    pace = _pace(plan)
+    assert pace.turn_size == 2
+    assert [pace.awaited_by(group) for group in range(7)] == [*[range(0)] * 4, *[range(2)] * 2, range(2, 4)]
+    assert pace.awaited_by(len(plan.groups) - 1).stop == 2 * (math.ceil(len(plan.groups) / 2) - 2)
 
 
 def test_the_gpu_with_most_kept_chunks_limits_the_plan() -> None:

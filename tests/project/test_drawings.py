@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support import cuts
 
 pytest.importorskip("matplotlib")
 
@@ -66,10 +67,10 @@ def test_each_drawing_is_on_a_page_with_its_text() -> None:
 def test_the_example_of_the_global_sort_is_right() -> None:
     chunks, bounds = example.CHUNKS, example.example_bounds()
     groups = [
-        np.sort(np.concatenate([chunk[bounds.piece(number, group)] for number, chunk in enumerate(chunks)]))
+        np.sort(np.concatenate([chunk[cuts.piece(bounds, number, group)] for number, chunk in enumerate(chunks)]))
         for group in range(3)
     ]
-    kept = [keys[bounds.kept(group)] for group, keys in enumerate(groups)]
+    kept = [keys[cuts.kept(bounds, group)] for group, keys in enumerate(groups)]
     assert [len(keys) for keys in kept] == [6, 6, 6]
     assert np.concatenate(kept).tolist() == np.sort(chunks, axis=None).tolist()
     assert all((np.sort(chunk) == chunk).all() for chunk in chunks)

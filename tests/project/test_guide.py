@@ -19,8 +19,8 @@ from dask_gpusort.graph import runtime, staging
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
-#: Where tasks get their names.
-FOLDERS = [ROOT / "dask_gpusort" / folder for folder in ("builders", "functions", "graph")]
+#: Folders whose sources name tasks.
+NAMING = [ROOT / "dask_gpusort" / folder for folder in ("builders", "functions", "drivers", "graph")]
 #: How sources give names to tasks: stages, perhaps with a number, and names of layers of blocks.
 NAMED, TOKEN = (
     re.compile(r'"((?:sort|top|unique|take|put|select|search|rank|reduce|group)-[a-z]+)'),
@@ -37,7 +37,7 @@ def sections(page: str) -> dict[str, str]:
 
 
 def names_of_tasks() -> Iterator[str]:
-    for path in sorted(path for folder in FOLDERS for path in folder.rglob("*.py")):
+    for path in sorted(path for folder in NAMING for path in folder.rglob("*.py")):
         text = path.read_text()
         yield from NAMED.findall(text)
         yield from TOKEN.findall(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dask_gpusort.builders.global_sort import _pace
 from dask_gpusort.graph.explain import _built
 from dask_gpusort.plan import counting
 
@@ -20,17 +21,19 @@ def num_tasks(plan):
     if plan.exchange == "join":
         return 1 + len(plan.chunks)
     if plan.exchange == "gang":
-        members = 0 if plan.groups_are_chunks else len(plan.sources)
-        joined = members if not plan.all_have_chunks else members and not plan.known
-        return members + joined + len(plan.chunks)
-    merges = groups - len(plan.whole_chunks)
-    if plan.by_tasks:
-        bundles = len(plan.sources) * (2 + groups + plan.cut_first)
-        return bundles + plan.scans + merges + len(plan.awaited) + len(plan.chunks)
+        whole = all(last - first == parts == 1 for first, last, _, parts in plan.groups)
+        members = len(plan.sources)
+        joined = 0 if all(first < last for first, last, *_ in plan.groups) else members
+        return (0 if whole else members) + joined + len(plan.chunks)
     if plan.sorts_last:
         return 1 + runs + 1 + groups + len(plan.chunks)
-    lists = 1 + (plan.exchange == "gather")
+    alone = sum(last - first == parts == 1 for first, last, _, parts in plan.groups)
+    merges = groups if plan.exchange == "gather" else groups - alone
+    if plan.by_tasks:
+        pace = _pace(plan)
+        turns = pace.awaited_by(groups - 1).stop if groups else 0
+        return len(plan.sources) * (2 + groups + plan.cut_first) + 1 + merges + turns + len(plan.chunks)
+    lists = 1
     if plan.candidates:
-        lists += runs + counting.count_sums(runs)
-        lists += 1 if plan.exchange == "gather" else 2 + math.ceil(runs / counting.FAN_IN)
+        lists += runs + 2 + counting.count_sums(runs) + math.ceil(runs / counting.FAN_IN)
     return runs + lists + merges + len(plan.chunks)

@@ -144,7 +144,7 @@ class Gangs(Client):
         self._lock = threading.Lock()
         self._meetings: dict[str, Meeting] = {}
 
-    def run_member(self, arrays: list[Any], job: Any, spec: member.GangSpec) -> tuple[tuple[Any, ...], Any]:
+    def run_member(self, arrays: list[Any], job: Any, spec: member.GangSpec) -> tuple[list[Any], ...]:
         """In place of the task of a member."""
         with self._lock:
             meeting = self._meetings.setdefault(spec.token, Meeting(spec.size))
@@ -161,7 +161,7 @@ class Gangs(Client):
             meeting.error = meeting.error or error
             meeting.barrier.abort()
             raise
-        return work.arrays, work.joined
+        return work.arrays
 
     def _attempt(self, meeting: Meeting, rank: int, exchanges: Any, ends: int) -> None:
         received = None

@@ -33,7 +33,7 @@ from .. import serialization
 from ..collection import Output
 from .communicator import Shards
 from .member import Start
-from .tasks import gang_arrays
+from .tasks import chunks_of_last, gang_arrays
 
 #: Elements of a member's checksum: a source that is computed again, and changes, changes more or less everywhere.
 SAMPLES = 64
@@ -77,8 +77,7 @@ class GatherJob:
 class GatherWork:
     """Work on a member's part of what is gathered (see `member.Work`)."""
 
-    arrays: tuple[Any, ...]
-    joined = None
+    arrays: tuple[list[Any], ...]
 
     def __init__(self, job: GatherJob, run: Run, shapes: list[tuple[int, ...]], others: dict[int, Any]):
         self.job, self.run, self.summaries = job, run, shapes
@@ -124,4 +123,5 @@ def read_gathered(reading: Reading, array: Any, other: Any, sources: Runs, outpu
     `sources` are the chunks of each member, by their numbers in the first array, and then in the other one.
     """
     job = GatherJob(reading, array.dtype, math.prod(array.numblocks), sources)
-    return gang_arrays(job, [array, other], sources, (True,), [output], prefix)[0]
+    made = chunks_of_last([array, other], sources)
+    return gang_arrays(job, [array, other], sources, [made], [output], prefix)[0]

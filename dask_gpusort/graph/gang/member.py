@@ -160,15 +160,11 @@ class Work(Protocol):
     """What a member does between its messages, and makes."""
 
     on_devices: bool  # whether its shards are on a GPU
-    arrays: tuple[Any, ...]  # what it has made once it has finished, for each output: an array, or a list of them
+    arrays: tuple[list[Any], ...]  # what it has made once it has finished: chunks of each output
 
     @property
     def summaries(self) -> Any:
         """What the others must know to begin."""
-
-    @property
-    def joined(self) -> Any:
-        """What tasks must know that take chunks from the arrays of any member: small, None if nothing."""
 
     def identity(self) -> bytes:
         """What the checksum is of by which a change is known: the same bytes for the same keys in any process."""

@@ -40,7 +40,7 @@ from ..input_checks import changed_source
 from ..select.samples import Drawn, Extracted, draw, draw_chunk, extract, finish, scan, scan_again
 from .communicator import Shards
 from .member import Start
-from .tasks import gang_arrays
+from .tasks import gang_arrays, one_each
 
 #: Counts of what a chunk gives of a lane: keys sent, all keys, NaN and strata; then four for each bracket.
 COUNTS = ENDS = 4
@@ -70,8 +70,7 @@ class SelectJob:
 class SelectWork:
     """Work on the keys of a member's chunks (see `member.Work`)."""
 
-    arrays: tuple[Any, ...] = ()  # none, but for member 0
-    joined = None
+    arrays: tuple[list[Any], ...] = ()  # none, but for member 0
 
     def __init__(self, job: SelectJob, rank: int, chunks: list[Any], drawn: list[list[Drawn]]):
         self.job, self.rank, self.chunks, self.drawn = job, rank, chunks, drawn
@@ -145,7 +144,7 @@ class SelectWork:
         if self.rank == 0:
             job = self.job
             inside = [[Extracted(np.asarray(one.ends), one.keys) for one in part] for part in self.inside]
-            self.arrays = (complete(finish(inside, self.searches, job.statistic, job.shape)),)
+            self.arrays = ([complete(finish(inside, self.searches, job.statistic, job.shape))],)
 
 
 def _counts_of(parts: Sequence[Sequence[Drawn]]) -> np.ndarray:
@@ -163,4 +162,5 @@ def select_in_gang(array: Any, statistic: Statistic, axes: tuple[int, ...], plan
     shape = tuple(int(size) for (size,) in output.chunks[len(statistic.shape) :])
     shapes = tuple(product(*array.chunks))
     job = SelectJob(statistic, axes, plan.keys_per_stratum, array.dtype, shapes, plan.sources, shape, plan.sorts)
-    return gang_arrays(job, [array], plan.sources, (False,), [output], "quantile")[0]
+    made = one_each(output, len(plan.sources))
+    return gang_arrays(job, [array], plan.sources, [made], [output], "quantile")[0]

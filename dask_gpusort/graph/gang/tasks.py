@@ -4,39 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from operator import getitem
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ...chunk import complete, library_of, ops_for
-from ...chunk.run import Run
+from ...chunk import library_of
 from ...config import setting
-from ...plan import Plan, Runs
-from ...table import Bounds
-from .. import serialization
+from ...plan import Runs
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
 from ..collection import Output, new_arrays
 from ..in_one_task import take_chunk
-from ..input_checks import changed_run, only_chunk
-from ..sort.by_tasks import (
-    Bundle,
-    NumberedSummaries,
-    Sources,
-    pieces_in_order,
-    scan,
-    sort_bundle,
-    take_shard,
-    take_summaries,
-)
-from ..sort.finish import Finish, GroupRef
-from ..sort.local import LocalSort, RunSource, chunk_arrays
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
-from .communicator import Shards
-from .member import GangSpec, Start, Work, enlist
+from .member import GangSpec, Work, enlist
 
 
 class GangTask(MarkedTask):
@@ -77,8 +59,8 @@ def member_chunks(chunks: Tasks, members: Members, timeout: float, on_devices: b
     return found
 
 
-def member_outputs(tasks: Tasks, size: int, alone: bool, small: bool = False) -> tuple[list[GroupRef], GroupRef]:
-    """Name the outputs of each member, and what tasks must know of all, as arguments of tasks.
+def member_outputs(tasks: Tasks, size: int, alone: bool, small: bool) -> list[Task]:
+    """Name the outputs of each member, as arguments of tasks.
 
     Unless they are `alone`, all wanted and each member makes some, each of them must need every member, because members
     cannot run without each other: what they make, if that is `small`, is moved without a step more.
@@ -86,34 +68,32 @@ def member_outputs(tasks: Tasks, size: int, alone: bool, small: bool = False) ->
     joined = [tasks.ref("sort-joined", rank) for rank in range(size)]
     made = [tasks.ref("sort-gang", rank) for rank in range(size)]
     behind = List(*(() if alone else made if small else joined))
-    outputs: list[GroupRef] = [Task(None, take_outputs, one, behind) for one in made]
-    return outputs, joined[0]
+    return [Task(None, take_outputs, one, behind) for one in made]
 
 
-def take_outputs(made: tuple[tuple[Any, ...], Any], joined: Sequence[Any]) -> tuple[Any, ...]:
+def take_outputs(made: tuple[list[Any], ...], joined: Sequence[Any]) -> tuple[list[Any], ...]:
     """The outputs of a member. `joined` makes the task need all members, and is not used."""
-    return made[0]
+    return made
 
 
-def note_joined(made: tuple[tuple[Any, ...], Any]) -> Any:
-    """Task: a member has finished. The result is `Work.joined`."""
-    return made[1]
+def note_joined(_: Any) -> None:
+    """Task: a member has finished."""
 
 
-def run_member(arrays: list[Any], job: Job, spec: GangSpec) -> tuple[tuple[Any, ...], Any]:
-    """Task: run one member of a gang, for its part of each output, and what is joined."""
+def run_member(arrays: list[Any], job: Job, spec: GangSpec) -> tuple[list[Any], ...]:
+    """Task: run one member of a gang, for its chunks of each output."""
     begin = time.monotonic()
     with context_meter.meter("sort"):
         work = job(arrays, spec.rank)
     with enlist(spec, work.on_devices, time.monotonic() - begin) as member:
         member.exchange(work)
-    return work.arrays, work.joined
+    return work.arrays
 
 
 def run_as_chunk(arrays: list[Any], job: Job, spec: GangSpec) -> Any:
     """Task: one member of a gang, which makes one chunk of the only output array."""
-    (chunk,), _ = run_member(arrays, job, spec)
-    return only_chunk(chunk)
+    ((chunk,),) = run_member(arrays, job, spec)
+    return chunk
 
 
 @dataclass(frozen=True)
@@ -125,9 +105,8 @@ class GangRecipe(ArrayRecipe):
     numblocks: tuple[tuple[int, ...], ...]  # of each input
     #: The chunks of each member, ascending, by their numbers in C order, in one input after the other.
     sources: Runs
-    #: Whether each output has the chunks of the last input, perhaps with axes of one chunk beside its own. Of others
-    #: the first members make a chunk each, by their ranks.
-    divided: tuple[bool, ...]
+    #: The chunks of each output, by their numbers in C order, that each member makes.
+    made: tuple[Runs, ...]
     timeout: float
     on_devices: bool
 
@@ -136,11 +115,6 @@ class GangRecipe(ArrayRecipe):
         tasks = Tasks(self.token)
         gang_exchange(tasks, self._members, self.timeout, self.on_devices)
         return tasks
-
-    @property
-    def _first(self) -> int:
-        """The number of the first chunk of the last input."""
-        return sum(map(math.prod, self.numblocks[:-1]))
 
     @property
     def _members(self) -> Members:
@@ -158,24 +132,19 @@ class GangRecipe(ArrayRecipe):
         return self._whole_output
 
     def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
-        # A member without chunks of the last input makes none, so that nothing would need it.
-        makes = all(own[-1] >= self._first for own in self.sources)
-        alone = makes and math.prod(map(len, chunks)) >= len(self.sources)
+        # Nothing would need a member that makes no chunk.
+        alone = all(self.made[which])
         tasks = self._output(name, which, chunks, alone)
-        if len(self.divided) == 1 and chunks and alone and len(tasks) == len(self.sources):
+        if len(self.made) == 1 and chunks and alone and len(tasks) == len(self.sources):
             return member_chunks(tasks, self._members, self.timeout, self.on_devices)
         return tasks
 
     def _output(self, name: str, which: int, chunks: Chunks, alone: bool) -> Tasks:
-        tasks, indices, first = Tasks(self.token), list(np.ndindex(*map(len, chunks))), self._first
-        small = len(self.divided) == len(indices) == 1
-        members, _ = member_outputs(tasks, len(self.sources), alone, small)
-        if not self.divided[which]:
-            for member, index in zip(members, indices, strict=False):
-                tasks.put((name, *index), getitem, member, which)
-            return tasks
-        for member, own in zip(members, self.sources, strict=True):
-            for at, number in enumerate(one - first for one in own if one >= first):
+        tasks, indices = Tasks(self.token), list(np.ndindex(*map(len, chunks)))
+        small = len(self.made) == len(indices) == 1
+        members = member_outputs(tasks, len(self.sources), alone, small)
+        for member, own in zip(members, self.made[which], strict=True):
+            for at, number in enumerate(own):
                 tasks.put((name, *indices[number]), take_chunk, member, which, at)
         return tasks
 
@@ -184,85 +153,24 @@ def gang_arrays(
     job: Job,
     inputs: Sequence[Any],
     sources: Runs,
-    divided: tuple[bool, ...],
+    made: Sequence[Runs],
     outputs: Sequence[Output],
     prefix: str,
 ) -> tuple[Any, ...]:
     """Make arrays by a gang whose members have some chunks each of some arrays, as for `GangRecipe`."""
     names, numblocks = tuple(array.name for array in inputs), tuple(array.numblocks for array in inputs)
     on_devices = library_of(inputs[0]._meta) == "cupy"
-    recipe = GangRecipe(job, names, numblocks, sources, divided, setting("gang_timeout"), on_devices)
+    recipe = GangRecipe(job, names, numblocks, sources, tuple(made), setting("gang_timeout"), on_devices)
     return new_arrays(recipe, inputs, outputs, prefix)
 
 
-def sort_members(plan: Plan, sources: Sources, finish: Finish) -> Members:
-    """What the members of a sort are made from."""
-    serialization.register()
-    runs, local, keys = sources
-    own = [tuple(runs[number] for number in numbers) for numbers in plan.sources]
-    return [
-        (List(*(chunk_arrays(run, keys) for run in mine)), SortJob(numbers, mine, local, plan, finish))
-        for numbers, mine in zip(plan.sources, own, strict=True)
-    ]
+def chunks_of_last(inputs: Sequence[Any], sources: Runs) -> Runs:
+    """The chunks of the last input that each member has, by their numbers in C order."""
+    first = sum(math.prod(array.numblocks) for array in inputs[:-1])
+    return tuple(tuple(chunk - first for chunk in own if chunk >= first) for own in sources)
 
 
-@dataclass(frozen=True)
-class SortJob:
-    """Sort the chunks of a member, in runs, as for `sort_bundle`."""
-
-    numbers: tuple[int, ...]
-    sources: tuple[RunSource, ...]
-    local: LocalSort
-    plan: Plan
-    finish: Finish
-
-    def __call__(self, arrays: list[Any], rank: int) -> SortWork:
-        plan = self.plan
-        bundle = sort_bundle(arrays, self.numbers, self.sources, self.local, plan.samples, plan.radix_bits)
-        return SortWork(bundle, rank, plan, self.finish)
-
-
-class SortWork:
-    """Work on a member's sorted bundle (see `member.Work`)."""
-
-    bounds: Bounds  # of the last attempt, the same in all members
-    received: list[Run]  # the shards of all members, by rank
-    arrays: tuple[Any, ...]  # the member's part of each output, once merged
-
-    def __init__(self, bundle: Bundle, rank: int, plan: Plan, finish: Finish):
-        # The bundle is kept until all shards have arrived, because an exchange may be repeated.
-        self.bundle, self.rank, self.plan, self.finish_group = bundle, rank, plan, finish
-        self.on_devices = library_of(bundle.runs[0].keys) == "cupy"
-
-    @property
-    def summaries(self) -> NumberedSummaries:
-        """Those of its runs, by their numbers."""
-        return take_summaries(self.bundle)
-
-    @property
-    def joined(self) -> Bounds | None:
-        """The bounds, if chunk sizes are unknown."""
-        return None if self.plan.known else self.bounds
-
-    def identity(self) -> bytes:
-        """Fingerprints of the summaries. Pickles of equal Python objects may differ, so it is no pickle."""
-        return np.array([one.checksum for one in self.bundle.summaries]).tobytes()
-
-    def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
-        """Cut the shard for the group of each member, and count the keys that each sends."""
-        plan = self.plan
-        for rank in start.changed:
-            raise changed_run(plan.runs[plan.sources[rank][0]], plan.order)
-        self.bounds = scan(start.summaries, plan)
-        sent = [take_shard(self.bundle, self.bounds, group, copy=False) for group in range(len(plan.sources))]
-        lengths = self.bounds.lengths(self.rank)
-        self.received = yield Shards(sent, [int(lengths[list(numbers)].sum()) for numbers in plan.sources])
-
-    def finish(self) -> None:
-        """Free the bundle, except what others still fetch, and merge the member's group."""
-        received = self.received
-        del self.bundle, self.received
-        pieces = pieces_in_order(received, self.bounds, self.rank, self.plan)
-        with ops_for(received[0].keys).exclusive():
-            self.arrays = self.finish_group(pieces, self.bounds.kept(self.rank))
-        complete(self.arrays[0])
+def one_each(outputs: Output, members: int) -> Runs:
+    """A chunk of an output of each of the first members."""
+    chunks = math.prod(map(len, outputs.chunks))
+    return tuple((member,) if member < chunks else () for member in range(members))

@@ -42,11 +42,6 @@ def keep(runs: Iterable[Run]) -> list[Handle]:
     return own_store().put(get_worker().get_current_task(), runs)
 
 
-def rows_as_run(*arrays: Any) -> Run:
-    """Rows of some arrays as a run, whose keys do not matter."""
-    return Run(np.zeros(len(arrays[0]), np.uint8), arrays)
-
-
 def check_listed(handles: Iterable[Handle], cuts: Iterable[Any] = ()) -> None:
     """Refuse to list runs, or cuts of them, that differ from those that this task has listed before."""
     # Others may have finished with slices of those, before a worker was lost and a run was made again.

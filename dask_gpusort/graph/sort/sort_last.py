@@ -19,7 +19,8 @@ Equal keys are the same bits here, so their order is not kept. See `table.splitt
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -32,10 +33,9 @@ from ...order import Order
 from ...plan import Plan
 from ...table import IntArray, exclusive_scan
 from ...table.splitters import after, choose_splitters, find_cuts
-from .._dask import List
-from ..tasks import Tasks
-from .local import LocalSort, RunSource, checked_blocks, chunk_arrays
-from .scan import checked_sizes
+from .._dask import List, Task
+from ..input_checks import Blocks, declared_chunks
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: Keys of the sample, for the square of the number of groups: the sizes of groups then deviate by some 4 %.
 SAMPLED_KEYS = 128
@@ -62,18 +62,17 @@ class Group(NamedTuple):
     starts: IntArray  # shape (runs + 1,): global position of each run's first key in the input
 
 
-def find_splitters(runs: list[list[Any]], sources: tuple[RunSource, ...], local: LocalSort, plan: Plan) -> np.ndarray:
+def find_splitters(runs: list[Blocks], plan: Plan) -> np.ndarray:
     """Task: the splitters, from samples of all runs."""
-    checked = [checked_blocks(run, source, local) for run, source in zip(runs, sources, strict=True)]
-    sizes = checked_sizes(plan, np.array([sum(len(keys) for keys, *_ in blocks) for blocks in checked], np.int64))
-    step = max(1, int(sizes.sum() / (SAMPLED_KEYS * len(plan.groups) ** 2)))
-    sample = [sample_keys(keys, local.order, step, seed) for seed, (keys, *_) in enumerate(chain(*checked))]
+    chunks = list(chain(*(run.checked() for run in runs)))
+    step = max(1, int(sum(map(len, chunks)) / (SAMPLED_KEYS * len(plan.groups) ** 2)))
+    sample = [sample_keys(keys, plan.order, step, seed) for seed, keys in enumerate(chunks)]
     return choose_splitters(np.concatenate(sample), np.arange(1, len(plan.groups)) / len(plan.groups))
 
 
-def divide_run(arrays: list[Any], source: RunSource, local: LocalSort, splitters: np.ndarray) -> Divided:
+def divide_run(run: Blocks, order: Order, splitters: np.ndarray) -> Divided:
     """Task: a run, divided at the splitters."""
-    return divide([keys for keys, *_ in checked_blocks(arrays, source, local)], local.order, splitters)
+    return divide(run.checked(), order, splitters)
 
 
 def ranks_of_groups(size: int, groups: int) -> IntArray:
@@ -84,8 +83,7 @@ def ranks_of_groups(size: int, groups: int) -> IntArray:
 def scan_table(divided: list[Divided], splitters: np.ndarray, plan: Plan) -> Table:
     """Task: where each group is cut."""
     runs, ends = order_nans(divided, plan.order), np.stack([run.ends for run in divided])
-    sizes = checked_sizes(plan, ends[:, -1])
-    ranks = ranks_of_groups(int(sizes.sum()), len(plan.groups))
+    ranks = ranks_of_groups(int(ends[:, -1].sum()), len(plan.groups))
     cuts, far = find_cuts(ends, splitters, ranks)
     if far:
         runs = [keys.copy() for keys in runs]  # the results of other tasks stay as they are
@@ -122,37 +120,49 @@ def take_chunk(groups: list[Group], chunk: int) -> np.ndarray:
     return take_ranks(groups, *groups[0].starts[[chunk, chunk + 1]].tolist())
 
 
-def sort_last(
-    tasks: Tasks,
-    plan: Plan,
-    sources: Sequence[RunSource],
-    local: LocalSort,
-    keys: Sequence[Sequence[Key]],
-    held: Mapping[Key, Any],
-) -> None:
-    """Add all stages from the input chunks to the sorted groups; `held` chunks become part of the tasks."""
-    arrays = [chunk_arrays(source, keys, held) for source in sources]
-    splitters = tasks.add("sort-sample", 0, find_splitters, List(*arrays), tuple(sources), local, plan)
-    divided = [
-        tasks.add("sort-count", number, divide_run, run, source, local, splitters)
-        for number, (run, source) in enumerate(zip(arrays, sources, strict=True))
-    ]
-    table = tasks.add("sort-scan", 0, scan_table, List(*divided), splitters, plan)
-    for group in range(len(plan.groups)):
-        tasks.add("sort-merge", group, sort_group, table, group, plan.order)
+@dataclass(frozen=True)
+class SortLast(ArrayRecipe):
+    """Hold all that the tasks of a sort are made from that sorts last."""
 
+    plan: Plan
+    names: tuple[str, ...]  # of the only input
 
-def chunks_of_groups(tasks: Tasks, name: str, plan: Plan) -> None:
-    """Add the output chunks."""
-    groups, known = len(plan.groups), not any(map(math.isnan, plan.chunks))
-    starts = list(accumulate(map(int, plan.chunks), initial=0)) if known else []
-    ranks = ranks_of_groups(starts[-1], groups) if known else None
-    for chunk in range(len(plan.chunks)):
-        if ranks is None:
-            tasks.put((name, chunk), take_chunk, tasks.refs("sort-merge", range(groups)), chunk)
-            continue
-        start, stop = starts[chunk : chunk + 2]
-        first, last = (int(np.searchsorted(ranks, rank, "right")) - 1 for rank in (start, max(start, stop - 1)))
-        # The last keys of a group are in the segment of the next one.
-        own = range(min(first, groups - 1), min(last + 2, groups))
-        tasks.put((name, chunk), take_ranks, tasks.refs("sort-merge", own), start, stop)
+    takes_held_chunks = True
+
+    @property
+    def first_tasks(self) -> int:
+        return len(self.plan.runs)
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the input chunks to the sorted groups; chunks in `held` become part of them."""
+        plan, tasks, (name,) = self.plan, Tasks(self.token), self.names
+        declared = declared_chunks("the input", plan.order.dtype, (plan.sizes,))
+        runs = [
+            Task(None, Blocks, List(*(chunk_of((name, one), held) for one in run)), [declared[one] for one in run])
+            for run in plan.runs
+        ]
+        splitters = tasks.add("sort-sample", 0, find_splitters, List(*runs), plan)
+        divided = [
+            tasks.add("sort-count", number, divide_run, run, plan.order, splitters) for number, run in enumerate(runs)
+        ]
+        table = tasks.add("sort-scan", 0, scan_table, List(*divided), splitters, plan)
+        for group in range(len(plan.groups)):
+            tasks.add("sort-merge", group, sort_group, table, group, plan.order)
+        return tasks
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """Tasks from the sorted groups to the output chunks."""
+        tasks, groups, (sizes,) = Tasks(self.token), len(self.plan.groups), chunks
+        known = not any(map(math.isnan, sizes))
+        starts = list(accumulate(map(int, sizes), initial=0)) if known else []
+        ranks = ranks_of_groups(starts[-1], groups) if known else None
+        for chunk in range(len(sizes)):
+            if ranks is None:
+                tasks.put((name, chunk), take_chunk, tasks.refs("sort-merge", range(groups)), chunk)
+                continue
+            start, stop = starts[chunk : chunk + 2]
+            first, last = (int(np.searchsorted(ranks, rank, "right")) - 1 for rank in (start, max(start, stop - 1)))
+            # The last keys of a group are in the segment of the next one.
+            own = range(min(first, groups - 1), min(last + 2, groups))
+            tasks.put((name, chunk), take_ranks, tasks.refs("sort-merge", own), start, stop)
+        return tasks

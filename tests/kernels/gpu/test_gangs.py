@@ -31,9 +31,9 @@ SIZE = 300_007
 SORTS_AT_ONCE = 12
 #: Where a worker is killed, or its memory runs out: the module and the name of a function that a member calls.
 STAGES = {
-    "sort": ("dask_gpusort.graph.gang.tasks", "sort_bundle"),
-    "cut": ("dask_gpusort.graph.gang.tasks", "scan"),
-    "merge": ("dask_gpusort.graph.gang.tasks", "pieces_in_order"),
+    "sort": ("dask_gpusort.functions.sort", "summarize_run"),
+    "cut": ("dask_gpusort.functions.sort", "bounds_at_ranks"),
+    "merge": ("dask_gpusort.drivers.gang", "cut_part"),
 }
 
 

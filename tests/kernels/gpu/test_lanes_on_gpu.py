@@ -5,7 +5,7 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from dask_gpusort.graph.select.statistics import reduce_blocks
+from dask_gpusort.builders.statistics import reduce_blocks
 from dask_gpusort.table import METHODS, Statistic
 
 cupy = pytest.importorskip("cupy")

@@ -16,10 +16,10 @@ from support.gpu_clusters import DISTRIBUTIONS, TIMEOUT, client_of, fetched, on_
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.drivers import tasks as task_exchange
+from dask_gpusort.functions.sort import Finish, Groups, LocalSort, Merge, SortRuns
 from dask_gpusort.graph import serialization
-from dask_gpusort.graph.sort import by_tasks as task_exchange
-from dask_gpusort.graph.sort.finish import Finish
-from dask_gpusort.graph.sort.local import LocalSort, run_sources
+from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 
@@ -223,7 +223,10 @@ def plan_of(host: np.ndarray, chunks: int) -> Any:
 def test_every_task_waits_for_its_kernels() -> None:
     host = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype="u4")
     plan = plan_of(host, 2)
-    finish = Finish(plan.order, True, False)
+    local, contents = LocalSort(plan.order, positions=False), Groups(plan.chunks, plan.groups)
+    sort = SortRuns(local, plan.samples, plan.radix_bits, contents)
+    merge = Merge(Finish(plan.order, True, False), cuts=False)
+    declared = declared_chunks("the input", host.dtype, (plan.sizes,))
     blocks = [cupy.asarray(part) for part in np.array_split(host, 2)]
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
@@ -231,18 +234,18 @@ def test_every_task_waits_for_its_kernels() -> None:
         made = []
         for number, block in enumerate(blocks):
             delay(TICKS)
-            own, local = (run_sources(plan)[number],), LocalSort(plan.order, positions=False)
-            made.append(task_exchange.sort_bundle([[block]], (number,), own, local, plan.samples, plan.radix_bits))
+            part = Blocks([block], [declared[number]])
+            made.append(task_exchange.take_bundle(sort.lean, (number,), [part], None, None, []))
             assert stream.done
-        summaries = [task_exchange.take_summaries(bundle) for bundle in made]
+        listed = task_exchange.list_notes(sort, list(map(task_exchange.take_note, made)), None)
         for group in range(2):
             mine = []
             for bundle in made:
                 delay(TICKS)
-                mine.append(task_exchange.cut_shard(bundle, summaries, group, plan))
+                mine.append(task_exchange.cut_shard(sort.lean, bundle.numbers, bundle, listed, (group,)))
                 assert stream.done
             delay(TICKS)
-            task_exchange.finish_group(mine, summaries, group, plan, finish)
+            task_exchange.take_group(merge, group, None, None, listed, mine, plan.sources, [])
             assert stream.done
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dask_gpusort
+from dask_gpusort.builders import global_sort
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -97,19 +98,26 @@ def check(memory: Memory, function: str, share: float, make: Callable[[np.ndarra
         hosts.append(drawn(dtype, keys, len(hosts)))
         return hosts[-1]
 
+    recipes: list[Any] = []
     plans: list[Any] = []
+    new_arrays, make_plan = global_sort.new_arrays, global_sort.make_plan
+
+    def planned(*given: Any, **options: Any) -> Any:
+        plans.append(make_plan(*given, **options))
+        return plans[-1]
+
     with pytest.MonkeyPatch.context() as patch:
-        of_recipe = dask_gpusort.graph.sort.global_sort.new_arrays
+        patch.setattr(global_sort, "make_plan", planned)
         patch.setattr(
-            "dask_gpusort.graph.sort.global_sort.new_arrays",
-            lambda recipe, *rest: plans.append(recipe) or of_recipe(recipe, *rest),
+            global_sort, "new_arrays", lambda recipe, *rest: recipes.append(recipe) or new_arrays(recipe, *rest)
         )
         outputs = build(lambda dtype: make(draw(dtype)))
-    assert [type(recipe).__name__ for recipe in plans] == ["SortRecipe"]
+    assert [(type(recipe).__name__, recipe.driver) for recipe in recipes] == [("ProgramRecipe", "tasks")]
+    (plan,) = plans
     options = {"scheduler": "threads" if threads > 1 else "sync", "num_workers": threads}
     dask.persist(*outputs, **options)  # loads kernels
     taken, found = memory.peak(lambda: dask.persist(*outputs, **options))
-    wanted_bytes = plans[0].plan.projected_bytes
+    wanted_bytes = plan.projected_bytes
     assert abs(wanted_bytes - taken) <= 0.15 * taken, (wanted_bytes / MEMORY, taken / MEMORY)
     host_arrays = iter(hosts)
     wanted = build(lambda dtype: da.from_array(next(host_arrays), chunks=-1))

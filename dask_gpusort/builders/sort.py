@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..explain import note
-from ..inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
-from ..staging import Staging, staging
+from ..graph.explain import note
+from ..graph.inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
+from ..graph.sort.request import Keys, Options, Request, Want, lexsort_keys
+from ..graph.staging import Staging, staging
 from .global_sort import global_sort, shortage_of
-from .request import Keys, Options, Request, Want, lexsort_keys
 from .rows import is_ordered, sort_rows
 
 
@@ -145,7 +145,8 @@ def _sort_keys(
 
 def build_merge(options: Options, arrays: Sequence[Any], chunks: Any) -> Any:
     """Merge one-dimensional arrays of sorted chunks."""
-    joined, presorted = concatenate_inputs(arrays)
+    joined, origins = concatenate_inputs(arrays)
+    presorted = tuple((f"array {number}", chunks) for number, chunks in origins)
     want: Want = "keys" if options.key is None else "values"
     with staging(options.device, joined, nat_last=options.nat_last) as copies:
         copies, keys, values = _stage(options, copies, joined, () if options.key is None else (joined,), want)

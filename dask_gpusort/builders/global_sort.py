@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from ...chunk.merge_choice import prefers_merge
-from ...config import setting
-from ...cost import describe
-from ...order import POSITION_BYTES, Order
-from ...plan import (
+from ..chunk.merge_choice import prefers_merge
+from ..config import setting
+from ..cost import describe
+from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
+from ..drivers.tasks import Pace
+from ..functions.program import Superstep
+from ..functions.sort import CheckAndDraw, CheckRuns, Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
+from ..graph.collection import Output, new_arrays
+from ..graph.exchanges import choose_exchange, install_or_else
+from ..graph.explain import note
+from ..graph.in_one_task import InOneTask
+from ..graph.inputs import rechunk
+from ..graph.sort.joined import JoinedSort
+from ..graph.sort.request import Keys, Request, Want
+from ..graph.sort.sort_last import SortLast
+from ..graph.staging import Shortage
+from ..graph.tasks import Chunks
+from ..order import POSITION_BYTES, Order
+from ..plan import (
     BY_BUNDLES,
     InputChunks,
     Plan,
@@ -26,30 +41,12 @@ from ...plan import (
     joined_bytes,
     make_plan,
 )
-from ...plan.memory import RUN_COPIES
-from ..collection import Output, new_arrays
-from ..exchanges import choose_exchange, install_or_else
-from ..explain import note
-from ..in_one_task import InOneTask
-from ..inputs import rechunk
-from ..tasks import Chunks
-from .finish import Finish
-from .local import LocalSort
-from .recipe import JoinedSort, SortRecipe
-from .request import Keys, Request, Want
+from ..plan.memory import RUN_COPIES
 
 #: Sorted runs that tell the kind of processor: where it merges so many faster than it sorts them, keys are not divided.
 DIVIDED_RUNS = 64
 #: Share of the memory that a join of chunks which tasks make may take.
 MADE_SHARE = 1 / 2
-
-
-@dataclass(frozen=True)
-class Shortage:
-    """Say how many bytes a sort of all chunks at once needs of a GPU which has less."""
-
-    needed: float  # nan if unknown
-    memory: int
 
 
 def plan_for(
@@ -184,7 +181,7 @@ def global_sort(
     keys: Keys,
     values: Sequence[Any],
     chunks: Sequence[Size],
-    presorted: tuple[tuple[int, int], ...] = (),
+    presorted: tuple[tuple[str, int], ...] = (),
 ) -> tuple[Any, ...]:
     """Sort a one-dimensional array of any number of chunks: keys, indices, keys and values, or values alone."""
     if not presorted:
@@ -193,23 +190,51 @@ def global_sort(
     note(plan, lambda _: describe(plan), request.runtime)
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
-    inputs = (*(keys.parts or (keys.array,)), *values)
-    recipe = SortRecipe(
-        plan=plan,
-        local=_local_sort(request, keys),
-        finish=_finish(request),
-        names=tuple(array.name for array in inputs),
-        extra_dims=tuple(array.ndim - 1 for array in inputs),
-        presorted=presorted,
-        gang_timeout=setting("gang_timeout"),
-        on_devices=request.runtime.library == "cupy",
-    )
-    return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request))
+    inputs, prefix = (*(keys.parts or (keys.array,)), *values), _prefix(request)
+    outputs = _outputs(request, inputs, (plan.chunks,))
+    if plan.sorts_last:
+        return new_arrays(SortLast(plan, (keys.array.name,)), inputs, outputs, prefix)
+    steps = _steps(plan, _local_sort(request, keys, values, presorted), _finish(request))
+    if keys.parts:
+        own = [Input("the input", part.dtype, part.chunks, plan.runs, exact=True) for part in keys.parts]
+    else:
+        own = [Input("the input", request.order.dtype.base, keys.array.chunks, plan.runs, joined=presorted)]
+    own += [Input(f"values {number}", None, value.chunks, plan.runs) for number, value in enumerate(values)]
+    results = tuple(Result(len(steps) - 1, which) for which in range(len(outputs)))
+    if plan.exchange == "gang":
+        # Imported here, because it imports distributed.
+        gang = import_module("dask_gpusort.drivers.gang")
+        parts = tuple(tuple(plan.runs[run] for run in member) for member in plan.sources)
+        return gang.run_in_gang(inputs, own, steps, results, parts, outputs, prefix, plan.groups)
+    names, driver = tuple(array.name for array in inputs), DRIVERS.get(plan.exchange, "tasks")
+    recipe = ProgramRecipe(steps, results, names, tuple(own), len(plan.groups), driver, plan.groups, _pace(plan))
+    return new_arrays(recipe, inputs, outputs, prefix)
 
 
-def _local_sort(request: Request, keys: Keys) -> LocalSort:
+def _steps(plan: Plan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
+    """The program of a sort."""
+    groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known)
+    if plan.candidates:
+        draw = CheckAndDraw if local.presorted else DrawKeys
+        keys = sum(plan.sizes)
+        return draw(local, plan.candidates, keys, len(plan.runs)), Count(plan.order, groups), merge
+    sort = CheckRuns if local.presorted else SortRuns
+    return sort(local, plan.samples, plan.radix_bits, groups), merge
+
+
+def _pace(plan: Plan) -> Pace | None:
+    """The bundles of an exchange by tasks, and their order."""
+    if not plan.by_tasks:
+        return None
+    turn_size = plan.turn_size if plan.turn_size < len(plan.groups) else 0
+    return Pace(plan.sources, plan.bundle_workers, plan.cut_first, turn_size)
+
+
+def _local_sort(request: Request, keys: Keys, values: Sequence[Any], presorted: Any) -> LocalSort:
     packed = tuple(part.dtype for part in keys.parts)
-    return LocalSort(request.order, request.want == "positions", request.staged, packed, keys.directions)
+    arrays = max(1, len(packed)) + len(values)
+    positions = request.want == "positions"
+    return LocalSort(request.order, positions, request.staged, packed, keys.directions, arrays, bool(presorted))
 
 
 def _finish(request: Request) -> Finish:
@@ -222,13 +247,13 @@ def join(
     values: Sequence[Any],
     axis: int,
     chunks: Chunks,
-    presorted: tuple[tuple[int, int], ...] = (),
+    presorted: tuple[tuple[str, int], ...] = (),
 ) -> tuple[Any, ...]:
     """Sort an array along one axis in one task, into chunks of some sizes in each dimension, as `global_sort`."""
     inputs, dims = (*(keys.parts or (keys.array,)), *values), len(chunks)
     outputs = _outputs(request, inputs, chunks)
     recipe = InOneTask(
-        JoinedSort(_local_sort(request, keys), _finish(request), axis, len(inputs), presorted),
+        JoinedSort(_local_sort(request, keys, values, presorted), _finish(request), axis, presorted),
         "sort-local",
         tuple(array.name for array in inputs),
         keys.array.chunks[:dims],

@@ -34,17 +34,17 @@ import dask
 import numpy as np
 from tlz import partition_all
 
-from ...chunk import complete, ops_for
-from ...order import Order
-from ...plan import Size
-from .._dask import List, TaskRef
-from ..collection import Output, new_arrays
-from ..in_one_task import call_with_whole
-from ..input_checks import checked_chunk, wrong_size
-from ..inputs import companion
-from ..sort.global_sort import joins_rows
-from ..sort.request import Options
-from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from ..chunk import complete, ops_for
+from ..graph._dask import List, TaskRef
+from ..graph.collection import Output, new_arrays
+from ..graph.in_one_task import call_with_whole
+from ..graph.input_checks import checked_chunk, wrong_size
+from ..graph.inputs import companion
+from ..graph.sort.request import Options
+from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from ..order import Order
+from ..plan import Size
+from .global_sort import joins_rows
 
 #: Keys, positions and companions of candidates, and the number of keys that they were selected from (see the module).
 Candidates: TypeAlias = tuple[Any, ...]

@@ -29,12 +29,22 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 from tlz import concat
 
-from ...chunk import complete, library_of
-from ...chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
-from ...chunk.reducers import Reducer, reduce_lanes
-from ...config import setting
-from ...plan import InputChunks, Runs
-from ...plan.select import (
+from ..chunk import complete, library_of
+from ..chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
+from ..chunk.reducers import Reducer, reduce_lanes
+from ..config import setting
+from ..graph.collection import Output, StageLayer, new_arrays
+from ..graph.copies import read_again
+from ..graph.exchanges import gang_of
+from ..graph.explain import note
+from ..graph.in_one_task import InOneTask
+from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk
+from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
+from ..graph.runtime import Runtime, chunk_library
+from ..graph.select.samples import JoinedLanes, Selection
+from ..graph.sort.request import Options
+from ..plan import InputChunks, Runs
+from ..plan.select import (
     LANES_BYTES,
     Lanes,
     SelectPlan,
@@ -43,18 +53,8 @@ from ...plan.select import (
     gang_of_selection,
     make_select_plan,
 )
-from ...table import Ranks, Statistic
-from ..collection import Output, StageLayer, new_arrays
-from ..copies import read_again
-from ..exchanges import gang_of
-from ..explain import note
-from ..in_one_task import InOneTask
-from ..input_checks import checked_chunk, checked_lanes, only_chunk
-from ..inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
-from ..runtime import Runtime, chunk_library
-from ..sort.build import build_sort
-from ..sort.request import Options
-from .samples import JoinedLanes, Selection
+from ..table import Ranks, Statistic
+from .sort import build_sort
 
 #: The message of an array whose lanes cannot be made whole.
 UNKNOWN_LANES = "a has chunks of unknown sizes, and several along the axis: call a.compute_chunk_sizes() first"
@@ -72,7 +72,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy == "gang":
         # Imported here, because it imports distributed.
-        gang = import_module("..gang.select", __package__)
+        gang = import_module("..graph.gang.select", __package__)
         return gang.select_in_gang(array, statistic, axes, plan, _output_of(array, statistic, axes, keepdims))
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)

@@ -25,25 +25,25 @@ import numpy as np
 from dask.base import is_dask_collection
 from dask.typing import Key
 
-from ...chunk import complete, library_of, ops_for
-from ...chunk.groups import Groups, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups, reduce_groups
-from ...chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
-from ...chunk.reducers import Reducer
-from ...chunk.tie_groups import may_be_nan
-from ...order import Order
-from ...plan import Plan
-from ...plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
-from ...plan.select import Lanes
-from ...plan.terms import format_number
-from ...table import Statistic
-from .._dask import List, TaskRef
-from ..collection import Output, new_arrays
-from ..explain import note
-from ..input_checks import checked_chunk, checked_lanes, only_chunk, wrong_size
-from ..inputs import blockwise, rechunk, same_chunks, with_axes
-from ..runtime import Runtime
-from ..sort.build import build_moved, build_packed
-from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from ..chunk import complete, library_of, ops_for
+from ..chunk.groups import Groups, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups, reduce_groups
+from ..chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
+from ..chunk.reducers import Reducer
+from ..chunk.tie_groups import may_be_nan
+from ..graph._dask import List, TaskRef
+from ..graph.collection import Output, new_arrays
+from ..graph.explain import note
+from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk, wrong_size
+from ..graph.inputs import blockwise, rechunk, same_chunks, with_axes
+from ..graph.runtime import Runtime
+from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from ..order import Order
+from ..plan import Plan
+from ..plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
+from ..plan.select import Lanes
+from ..plan.terms import format_number
+from ..table import Statistic
+from .sort import build_moved, build_packed
 from .statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, whole_lanes
 
 
