@@ -90,7 +90,7 @@ def test_indices_that_changed_when_they_were_computed_again_are_refused():
         )
     listed = Listed(None, {"part": [own.mark]}, [], None, None)
     check_same(step, 0, same, listed)
-    with pytest.raises(RuntimeError, match="part 0 of the chunks is not what it was .*persist"):
+    with pytest.raises(RuntimeError, match="chunk 0 of x is not what it was .*persist"):
         check_same(step, 0, others, listed)
 
 
