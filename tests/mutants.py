@@ -89,16 +89,14 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "bounds: a chunk without a sample in front": ("np.where(low > start,", "np.where(low > 0,"),
         "bounds: output chunks of unknown sizes": ("- turn.memo[first]", "- turn.memo[0]"),
     },
-    "graph/test_runs.py::test_cuts_between_candidates": {
-        "sums: the first sender of some": ("number * counting.FAN_IN, decided", "0 * number, decided"),
+    "graph/test_runs.py::test_groups_are_cut_where_the_bounds_say": {
         "sums: rows before those of a group": (
             "ends.before if ends else 0,\n        part.names",
             "0,\n        part.names",
         ),
-        "sums: of sums": (
-            "read, level = [List(*some) for some in partition_all(counting.FAN_IN, sums)]",
-            "read, level = [List(sums[0])]",
-        ),
+    },
+    "graph/test_runs.py::test_cuts_between_candidates": {
+        "sums: the first sender of some": ("number * counting.FAN_IN, decided", "0 * number, decided"),
     },
     "api/test_functions.py::test_in_a_gang": {
         "gang: a shard for each member": ("runs, own) for own in receivers]", "runs, own) for own in receivers[::-1]]"),
@@ -480,6 +478,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_many_chunks.py": {
+        "sums: of sums": (
+            "read, level = [List(*some) for some in partition_all(counting.FAN_IN, sums)]",
+            "read, level = [List(sums[0])]",
+        ),
         "runs: eight for each thread of a cluster": ("RUNS_PER_THREAD if workers.processes else 1", "1"),
         "runs: of bounded size": ("share /= math.ceil(share / min(RUN_BYTES,", "share /= math.ceil(1 / min(RUN_BYTES,"),
     },

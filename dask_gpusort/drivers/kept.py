@@ -59,7 +59,7 @@ class KeptRuns:
         wired = wire(self.steps)
         for at, (step, _, decided, _, sender) in enumerate(wired):
             kind = keeps if step.keeps or step.moves == "back" else Task
-            known, own = {wire.step.side for wire in wired[:at]}, blocks[step.side]
+            known, own = {one.step.side for one in wired[:at]}, blocks[step.side]
             for number, part in enumerate(own):
                 if at + 1 < len(wired) or number not in alone:
                     part = None if step.side in known else part

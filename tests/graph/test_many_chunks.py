@@ -22,7 +22,7 @@ from support.sorting import computed, groups
 import dask_gpusort
 from dask_gpusort.graph import collection
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, make_plan
+from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 from dask_gpusort.plan import division as plan_runs
 
 ON_GRAPHS = pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
@@ -102,6 +102,22 @@ def test_a_chunk_of_a_run_that_is_not_sorted_is_named():
     x = da.from_array(np.array([0, 1, 2, 3, 5, 4, 6, 7]), chunks=2)
     with runs_of_many_chunks(), groups(2), pytest.raises(ValueError, match="chunk 2 of array 0 is not sorted"):
         computed(dask_gpusort.merge_sorted(x, exchange="gather"))
+
+
+def test_counts_are_added_up_some_at_a_time(monkeypatch):
+    monkeypatch.setattr(counting, "TASK_SAMPLES", 1)
+    monkeypatch.setattr(counting, "MOST_TASK_SAMPLES", 1)
+    monkeypatch.setattr(counting, "FAN_IN", 3)
+    array = ours.make("i8", 600, "few")
+    monkeypatch.setattr(plan_runs, "RUN_BYTES", 1)
+    with groups(6):
+        found = dask_gpusort.argsort(da.from_array(array, chunks=30), exchange="gather")
+        assert {key[0].rpartition("-")[0] for key in found.__dask_graph__() if isinstance(key, tuple)} >= {
+            "sort-count",
+            "sort-sum",
+            "sort-keep",
+        }
+        oracle.assert_same_bits(computed(found), oracle.argsort(array))
 
 
 def test_a_chunk_of_a_run_with_a_wrong_size_is_named():
