@@ -88,7 +88,7 @@ def write_input(path: Path, keys: int, chunk: int) -> None:
 #: Prefixes of the names of tasks that have a progress bar, and its label.
 SHOWN_STAGES = {
     "sort-local": "  sort each chunk",
-    "sort-list": "  find the cuts",
+    "sort-scan": "  find the cuts",
     "sort-store": "  merge and write",
 }
 

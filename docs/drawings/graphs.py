@@ -169,11 +169,11 @@ def runs(c: Canvas) -> None:
         c.arrow((x, 33.2), (x, 38))
         c.box(x - 4.5, 38, 9, 2.8, "output")
     c.note(4, 28.4, "sort-merge", "left")
-    c.box(12, 18, 26, 3.4, "sort-list: cut bounds, handles", WHITE)
+    c.box(12, 18, 26, 3.4, "sort-scan: cut bounds, handles", WHITE)
     c.note(25, 26.4, "slices: own memory, files, messages")
 
 
-#: The sorts of `times_of_runs`, and its stages: the prefix of their tasks, what they do, their colour.
+#: The sorts of `times_of_runs`, and its stages: the prefix of their tasks as measured then, what they do, their colour.
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "larger_than_memory_many_cores.json"
 STAGES = (
     ("from-zarr", "read", SKY),
