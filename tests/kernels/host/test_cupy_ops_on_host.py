@@ -337,7 +337,7 @@ def test_a_selection_by_a_gang(device, monkeypatch, dtype, sorts):
     for work in works:
         work.finish()
     expected = np.nanquantile(keys, [0.01, 0.5, 1], axis=1, method="lower", keepdims=True)
-    np.testing.assert_array_equal(works[0].arrays[0], expected)
+    np.testing.assert_array_equal(works[0].arrays[0][0], expected)
 
 
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)
