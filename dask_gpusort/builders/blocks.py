@@ -10,27 +10,41 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from tlz import concat
 
 from ..chunk import complete, ops_for
-from ..graph._dask import flatten
+from ..chunk.checks import DeclaredChunk, checked_chunk, checked_lanes, chunk_name, declared_chunks
+from ..graph._dask import ArrayBlockwiseDep, flatten
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import read_in_gang
 from ..graph.in_one_task import CallWithWhole, InOneTask, as_tuple, make_whole
-from ..graph.input_checks import (
-    DeclaredChunk,
-    DeclaredChunks,
-    checked_chunk,
-    checked_lanes,
-    chunk_name,
-    declared_chunks,
-)
 from ..graph.inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..graph.tasks import Chunks
-from ..plan import Runs
+from ..plan import Runs, Size
+
+
+class DeclaredChunks(ArrayBlockwiseDep):
+    """What an array says of its chunks, as an argument of `dask.array.blockwise`.
+
+    Along axes that are contracted, `blockwise` asks for a list of chunks, and gets their declarations in C order.
+    """
+
+    def __init__(self, array: str, dtype: np.dtype[Any], chunks: tuple[tuple[Size, ...], ...]) -> None:
+        super().__init__(chunks)  # type: ignore[arg-type]
+        self.array, self.dtype = array, dtype
+
+    def __getitem__(self, index: tuple[Any, ...]) -> DeclaredChunk | list[DeclaredChunk]:
+        numbers = [number if isinstance(number, list) else [number] for number in index]
+        found = [self._chunk(one) for one in product(*numbers)]
+        return found if any(isinstance(number, list) for number in index) else found[0]
+
+    def _chunk(self, index: tuple[int, ...]) -> DeclaredChunk:
+        shape = tuple(sizes[number] for sizes, number in zip(self.chunks, index, strict=True))
+        return DeclaredChunk(self.array, self.dtype, index, shape)
 
 
 def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, length: float, mode: str | None) -> Any:

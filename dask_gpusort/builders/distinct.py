@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import complete, library_of
+from ..chunk.checks import checked_chunk
 from ..chunk.distinct import Columns, find_distinct
 from ..config import setting
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
@@ -37,7 +38,6 @@ from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import gang_of, program_exchange
 from ..graph.explain import note
 from ..graph.in_one_task import of_whole
-from ..graph.input_checks import checked_chunk
 from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
 from ..graph.sort.request import Keys, Options, Request
 from ..order import Order

@@ -26,6 +26,7 @@ from dask.base import is_dask_collection
 from dask.typing import Key
 
 from ..chunk import complete, library_of, ops_for
+from ..chunk.checks import checked_chunk, checked_lanes, only_chunk, wrong_size
 from ..chunk.groups import Groups, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups, reduce_groups
 from ..chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ..chunk.reducers import Reducer
@@ -33,7 +34,6 @@ from ..chunk.tie_groups import may_be_nan
 from ..graph._dask import List, TaskRef
 from ..graph.collection import Output, new_arrays
 from ..graph.explain import note
-from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk, wrong_size
 from ..graph.inputs import blockwise, rechunk, same_chunks, with_axes
 from ..graph.runtime import Runtime
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..chunk import ops_for
-from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk
+from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
 from ..graph.inputs import blockwise, flatten, rechunk_checked
 from ..graph.runtime import Runtime
 from ..graph.sort.request import Options

@@ -25,6 +25,7 @@ import numpy as np
 from dask.typing import Key
 
 from ..chunk import ops_for
+from ..chunk.checks import Blocks, DeclaredChunk, declared_chunks
 from ..config import setting
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.lookup import (
@@ -47,7 +48,6 @@ from ..graph._dask import List, Task, TaskRef
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import exchange_by_group, gathering_members, read_in_gang
 from ..graph.explain import note
-from ..graph.input_checks import Blocks, DeclaredChunk, declared_chunks
 from ..graph.inputs import concatenated_dtype, flatten, same_chunks
 from ..graph.runtime import Runtime
 from ..graph.sort.request import Keys as SortKeys

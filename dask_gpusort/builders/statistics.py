@@ -30,6 +30,7 @@ from dask.highlevelgraph import HighLevelGraph
 from tlz import concat
 
 from ..chunk import complete, library_of
+from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
 from ..chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
@@ -38,7 +39,6 @@ from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
 from ..graph.explain import note
 from ..graph.in_one_task import InOneTask
-from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk
 from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..graph.runtime import Runtime, chunk_library
 from ..graph.select.samples import JoinedLanes, Selection

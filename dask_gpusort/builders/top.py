@@ -35,10 +35,10 @@ import numpy as np
 from tlz import partition_all
 
 from ..chunk import complete, ops_for
+from ..chunk.checks import checked_chunk, wrong_size
 from ..graph._dask import List, TaskRef
 from ..graph.collection import Output, new_arrays
 from ..graph.in_one_task import call_with_whole
-from ..graph.input_checks import checked_chunk, wrong_size
 from ..graph.inputs import companion
 from ..graph.sort.request import Options
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks

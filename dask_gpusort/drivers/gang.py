@@ -31,6 +31,8 @@ import numpy as np
 from tlz import concat
 
 from ..chunk import complete, library_of, ops_for
+from ..chunk.checks import Blocks, DeclaredChunk
+from ..chunk.grid import cut_part
 from ..chunk.labels import on_host
 from ..chunk.run import Run
 from ..functions.program import Ends, Given, Made, Superstep
@@ -39,8 +41,6 @@ from ..graph.collection import Output
 from ..graph.gang.communicator import Shards
 from ..graph.gang.member import Start
 from ..graph.gang.tasks import chunks_of_last, gang_arrays, one_each
-from ..graph.in_one_task import cut_part
-from ..graph.input_checks import Blocks, DeclaredChunk
 from ..plan import Runs, Size
 from .recipe import Contents, Input
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from dask.typing import Key
 
+from ..chunk.checks import Blocks, DeclaredChunk, declared_chunks
 from ..functions.program import Superstep
 from ..graph._dask import List, Task
-from ..graph.input_checks import Blocks, DeclaredChunk, declared_chunks
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..plan import Exchange, Runs
 from . import turns

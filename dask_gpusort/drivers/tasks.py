@@ -45,11 +45,11 @@ from typing import Any, TypeAlias
 from dask.typing import Key
 
 from ..chunk import complete
+from ..chunk.checks import Blocks
 from ..chunk.run import Run
 from ..functions.program import Superstep
 from ..graph import serialization
 from ..graph._dask import List, Task, TaskRef
-from ..graph.input_checks import Blocks
 from ..graph.placement import PlacedTask
 from ..graph.tasks import Tasks
 from ..plan import Runs

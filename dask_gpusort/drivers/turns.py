@@ -11,12 +11,12 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 from ..chunk import complete, ops_for
+from ..chunk.checks import Blocks, changed_source
+from ..chunk.grid import cut_part
 from ..chunk.memory import RunList
 from ..chunk.run import Run
 from ..functions.program import Ends, Given, Superstep
 from ..graph import serialization
-from ..graph.in_one_task import cut_part
-from ..graph.input_checks import Blocks, changed_source
 
 #: Rows of a run: who sends them, the kept run, the first row and the last + 1.
 Rows: TypeAlias = tuple[int, Any, int, int]

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from dask.tokenize import tokenize
 
+from ..chunk.checks import checked_chunk
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
 from ..plan.terms import Projection, format_size
-from .input_checks import checked_chunk
 from .inputs import blockwise
 from .runtime import Runtime, chunk_library
 from .sort.request import Keys

@@ -15,9 +15,9 @@ from support import oracle
 from support import strategies as ours
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.chunk.distinct import Columns
 from dask_gpusort.functions.distinct import Cut, Distinct, Merged, Number, OfGroups, Reply, Spread, Tally, numbers
-from dask_gpusort.graph.input_checks import declared_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.sets import gang_of_distinct, parts_of

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dask_gpusort.chunk.checks import DeclaredChunk
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.functions.sort import LocalSort, SortRuns
-from dask_gpusort.graph.input_checks import DeclaredChunk
 from dask_gpusort.order import Order
 
 distributed = pytest.importorskip("distributed")

@@ -19,10 +19,10 @@ from support.plans import num_tasks, plans_of
 from support.sorting import computed, groups
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import Blocks, declared_chunks
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers.turns import Store, list_turns, take_turn
 from dask_gpusort.functions.sort import Count, DrawKeys, Finish, Groups, LocalSort
-from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.order import Order
 
 EXCHANGES = ("join", "gather", "tasks", "device")

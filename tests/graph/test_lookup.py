@@ -10,9 +10,9 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.drivers.turns import Blocks, Listed, Store, check_same, take_turn
 from dask_gpusort.functions.lookup import Keys, Needles, Question
-from dask_gpusort.graph.input_checks import declared_chunks
 from dask_gpusort.order import Order
 
 

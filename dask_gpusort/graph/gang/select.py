@@ -29,6 +29,7 @@ import numpy as np
 from tlz import concat, partition_all
 
 from ...chunk import complete, library_of, ops_for
+from ...chunk.checks import changed_source
 from ...chunk.labels import on_host
 from ...chunk.run import Run
 from ...plan import Runs, Size
@@ -36,7 +37,6 @@ from ...plan.select import SelectPlan
 from ...table.quantiles import Statistic
 from .. import serialization
 from ..collection import Output
-from ..input_checks import changed_source
 from ..select.samples import Drawn, Extracted, draw, draw_chunk, extract, finish, scan, scan_again
 from .communicator import Shards
 from .member import Start

@@ -38,13 +38,13 @@ from dask.typing import Key
 from tlz import concat, partition_all
 
 from ...chunk import complete, ops_for
+from ...chunk.checks import changed_source, checked_chunk, checked_shape
+from ...chunk.grid import assemble, chunk_starts
 from ...order import Order
 from ...plan.select import BOTH_PASSES, SelectPlan
 from ...table import selection
 from ...table.quantiles import Ranks, Statistic
 from .._dask import List, Task, TaskRef
-from ..in_one_task import assemble, chunk_starts
-from ..input_checks import changed_source, checked_chunk, checked_shape
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: Lists that one task gathers. With 16 or 32 Dask keeps more chunks in memory.

@@ -13,10 +13,10 @@ import numpy as np
 from tlz import partition
 
 from ...chunk import complete, ops_for
+from ...chunk.checks import checked_chunk
+from ...chunk.grid import assemble, chunk_starts
 from ...chunk.steps import check_key_shapes
 from ...functions.sort import Finish, LocalSort, check_presorted
-from ..in_one_task import assemble, chunk_starts
-from ..input_checks import checked_chunk
 from ..tasks import Chunks
 
 

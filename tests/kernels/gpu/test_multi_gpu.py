@@ -15,11 +15,11 @@ from support.dask_gpu import DTYPES, delay, sample
 from support.gpu_clusters import DISTRIBUTIONS, TIMEOUT, client_of, fetched, on_gpus, protocols, to_host, used_cluster
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import Blocks, declared_chunks
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers import tasks as task_exchange
 from dask_gpusort.functions.sort import Finish, Groups, LocalSort, Merge, SortRuns
 from dask_gpusort.graph import serialization
-from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 
