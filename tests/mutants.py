@@ -281,7 +281,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: parts of neighbours": ("(ordered and chunk > last + 1)", "False"),
         "gang of distinct keys: parts of one side": ("if last is None or sides or", "if last is None or"),
         "gang of a program: pieces in order": ("for sender in sorted(found)]", "for sender in found]"),
-        "gang of a program: numbers of parts": ("first = sorted(part[0]", "first = list(part[0]"),
+        "gang of a program: numbers of parts": ("parts = tuple(sorted(concat(own)))", "parts = tuple(concat(own))"),
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
@@ -312,6 +312,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "graph/test_gang_gather.py"
     ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
+        "gang that gathers: who reads nothing": ("self.reads)", "[True] * len(self.reads))"),
+        "gang that gathers: who has nothing": ("ops.empty(first.dtype,", "ops.empty(bool,"),
+        "gang that gathers: chunks of groups": ('unread = {"group": self.group}', 'unread = {"part": self.group}'),
         "gang that gathers: a member without output": (
             "alone = all(self.made[which])",
             "alone = True",
@@ -320,8 +323,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "tuple(chunk - first for chunk in own if chunk >= first)",
             "tuple(chunk for chunk in own)",
         ),
-        "gang that gathers: a chunk is checked": ("self.reading.check(chunk, number)", "pass"),
-        "gang that gathers: a member that changed": ("known += on_host(keys", "on_host(keys"),
+        "gang that gathers: a chunk is checked": ("checked = blocks.checked() or", "checked = list(blocks.blocks) or"),
+        "gang that gathers: a member that changed": ('if fixed else b""', 'if not fixed else b""'),
+        "gang that gathers: shapes of a member": ("zlib.crc32(repr(note).encode())", "note[1]"),
         "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),
         "gang that gathers: both sides of each member": ("    if not held:  # then", "    if False:  # then"),
     },

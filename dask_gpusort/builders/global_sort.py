@@ -204,8 +204,7 @@ def global_sort(
     if plan.exchange == "gang":
         # Imported here, because it imports distributed.
         gang = import_module("dask_gpusort.drivers.gang")
-        parts = tuple(tuple(plan.runs[run] for run in member) for member in plan.sources)
-        return gang.run_in_gang(inputs, own, steps, results, parts, outputs, prefix, plan.groups)
+        return gang.run_in_gang(inputs, own, steps, results, plan.sources, outputs, prefix, plan.groups)
     names, driver = tuple(array.name for array in inputs), DRIVERS.get(plan.exchange, "tasks")
     recipe = ProgramRecipe(steps, results, names, tuple(own), len(plan.groups), driver, plan.groups, _pace(plan))
     return new_arrays(recipe, inputs, outputs, prefix)

@@ -26,6 +26,7 @@ from dask.typing import Key
 
 from ..chunk import ops_for
 from ..chunk.checks import Blocks, DeclaredChunk, declared_chunks
+from ..chunk.grid import in_shapes
 from ..config import setting
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.lookup import (
@@ -41,12 +42,12 @@ from ..functions.lookup import (
     first_keys,
     join_keys,
     look_up,
+    look_up_among,
     starts_of,
 )
-from ..functions.positions import in_shapes
 from ..graph._dask import List, Task, TaskRef
 from ..graph.collection import Output, new_arrays
-from ..graph.exchanges import exchange_by_group, gathering_members, read_in_gang
+from ..graph.exchanges import exchange_by_group, gathering_members
 from ..graph.explain import note
 from ..graph.inputs import concatenated_dtype, flatten, same_chunks
 from ..graph.runtime import Runtime
@@ -64,6 +65,7 @@ from ..plan.search import (
     describe_search,
     make_search_plan,
 )
+from .blocks import read_in_gang
 from .sort import build_sort
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
@@ -170,8 +172,8 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
     names = tuple(array.name for array in arrays)
     recipe: ArrayRecipe = KeysToAll(question, names, inputs)
     if plan.sources:
-        reading = KeysInGang(question, *(tuple(declared_chunks(one.what, one.dtype, one.chunks)) for one in inputs))
-        return read_in_gang(reading, keys, needles, plan.sources, output, prefix)
+        read = partial(look_up_among, question=question)
+        return read_in_gang(read, [keys, needles], inputs[::-1], plan.sources, output, prefix)
     if not plan.joined and plan.exchange != "gather":
         steps = Needles(question), Keys(question), Cut(question), LookUp(question), Scatter(question.dtype)
         results, driver = (Result(len(steps) - 1, 0),), DRIVERS.get(plan.exchange, "tasks")
@@ -253,28 +255,6 @@ def look_up_blocks(found: SortedKeys | KeyGroups, needles: Blocks, question: Que
 def look_up_chunk(found: SortedKeys, block: Any, declared: DeclaredChunk, question: Question) -> Any:
     """Task: what is wanted of the needles of a chunk, in its shape."""
     return look_up(found, declared.check(block), question)
-
-
-@dataclass(frozen=True)
-class KeysInGang:
-    """Look needles up in a gang that gathers the keys (see `gang.gather.Reading`)."""
-
-    question: Question
-    needles: tuple[DeclaredChunk, ...]
-    keys: tuple[DeclaredChunk, ...]
-
-    def check(self, chunk: Any, number: int) -> None:
-        """Check a chunk of the keys."""
-        self.keys[number].check(chunk)
-
-    def join(self, chunks: list[Any]) -> SortedKeys:
-        """Join all keys."""
-        with ops_for(chunks[0]).exclusive():
-            return join_keys(chunks, self.question)
-
-    def read(self, found: SortedKeys, block: Any, number: int) -> Any:
-        """Look the needles of a chunk up."""
-        return look_up_chunk(found, block, self.needles[number], self.question)
 
 
 def _plan(

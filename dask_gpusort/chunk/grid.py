@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -62,3 +64,9 @@ def cut_part(array: Any, part: Any) -> Any:
     """A part of an array; less than half of it is copied, as a view would keep the whole in memory."""
     cut = array[part]
     return cut.copy() if library_of(array) == "numpy" and array.nbytes > 2 * cut.nbytes else cut
+
+
+def in_shapes(rows: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Parts of some rows, one for each shape, without copies."""
+    ends = pairwise(accumulate(map(math.prod, shapes), initial=0))
+    return [rows[slice(*end)].reshape((*shape, *rows.shape[1:])) for end, shape in zip(ends, shapes, strict=True)]

@@ -53,26 +53,27 @@ class ProgramJob:
     results: tuple[tuple[int, int], ...]  # of each output: the superstep that makes it, and which of its arrays
     declared: tuple[DeclaredChunk, ...]  # all chunks of the inputs, by their numbers, one input after another
     sources: Runs  # the numbers of each member's chunks, ascending
-    parts: tuple[Runs, ...]  # of each member: the numbers of the chunks of each part
+    members: Runs  # the parts of each member
+    parts: Runs  # the numbers of the chunks of each part
+    groups: Runs  # the numbers of the chunks of each member's group
     #: Of each group, if it is divided: the numbers and the sizes of output chunks, nan where unknown.
     contents: tuple[tuple[range, tuple[Size, ...]], ...] = ()
 
     def __call__(self, arrays: list[Any], rank: int) -> ProgramWork:
         serialization.register()
-        chunks = dict(zip(self.sources[rank], arrays, strict=True))
-        made = []
-        with ops_for(arrays[0]).exclusive():
-            for number, part in zip(self.numbers[rank], self.parts[rank], strict=True):
-                blocks = Blocks([chunks.pop(chunk) for chunk in part], [self.declared[chunk] for chunk in part])
-                made.append(self.steps[0].work(Given(number, None, blocks.checked(), names=blocks.names)))
-        return ProgramWork(self, rank, made, arrays[0])
+        chunks, ops, first = dict(zip(self.sources[rank], arrays, strict=True)), ops_for(arrays[0]), self.declared[0]
 
-    @property
-    def numbers(self) -> list[list[int]]:
-        """The numbers of each member's parts, in the order of the first chunks of all."""
-        first = sorted(part[0] for own in self.parts for part in own)
-        number_of = {chunk: number for number, chunk in enumerate(first)}
-        return [[number_of[part[0]] for part in own] for own in self.parts]
+        def blocks_of(own: Sequence[int]) -> Blocks:
+            return Blocks([chunks[chunk] for chunk in own], [self.declared[chunk] for chunk in own])
+
+        made = []
+        with ops.exclusive():
+            for number in self.members[rank]:
+                blocks = blocks_of(self.parts[number])
+                # A part without chunks has an empty one: what it sends must have the dtypes of the others.
+                checked = blocks.checked() or [ops.empty(first.dtype, (0,) * len(first.shape))]
+                made.append(self.steps[0].work(Given(number, None, checked, names=blocks.names)))
+        return ProgramWork(self, rank, made, blocks_of(self.groups[rank]), arrays[0])
 
 
 class ProgramWork:
@@ -80,11 +81,12 @@ class ProgramWork:
 
     arrays: tuple[list[Any], ...]
 
-    def __init__(self, job: ProgramJob, rank: int, made: list[Made], like: Any):
+    def __init__(self, job: ProgramJob, rank: int, made: list[Made], group: Blocks, like: Any):
         self.job, self.rank, self.made = job, rank, made
+        self.group = group  # the chunks of the member's group
         self.ops, self.on_devices = ops_for(like), library_of(like) == "cupy"
-        self.members = range(len(job.parts))
-        self.numbers = {"part": job.numbers, "group": [[member] for member in self.members]}
+        self.members = range(len(job.members))
+        self.numbers: dict[str, Runs] = {"part": job.members, "group": tuple((member,) for member in self.members)}
 
     @property
     def summaries(self) -> list[Any]:
@@ -103,12 +105,14 @@ class ProgramWork:
         decision: Any = None
         pieces: dict[int, list[tuple[int, Run]]] = {}
         moved: Ends | None = None
+        unread = {"group": self.group}
         for at, step in enumerate(self.job.steps):
             side = step.side
             if at:
                 numbers = self.numbers[side][self.rank]
+                blocks = unread.pop(side, Blocks((), ()))
                 given = [
-                    _given(number, decision, pieces.get(number, ()), one, moved)
+                    _given(number, decision, blocks, pieces.get(number, ()), one, moved)
                     for number, one in zip(numbers, own[side], strict=True)
                 ]
                 self.last = at, given
@@ -171,7 +175,7 @@ class ProgramWork:
     def _chunks(self, step: int, which: int) -> list[Any]:
         """The member's chunks of a result."""
         arrays, made = [one.arrays[which] for one in self.results[step]], self.results[step][0]
-        if self.job.steps[step].side == "part":
+        if all(isinstance(own, list) for own in arrays):
             return list(concat(arrays))
         if not self.job.contents:
             return arrays
@@ -181,10 +185,13 @@ class ProgramWork:
         return [cut_part(arrays[0], slice(*end)) for end in pairwise(accumulate(map(int, sizes), initial=0))]
 
 
-def _given(number: int, decision: Any, pieces: Sequence[tuple[int, Run]], own: Made, ends: Ends | None) -> Given:
+def _given(
+    number: int, decision: Any, blocks: Blocks, pieces: Sequence[tuple[int, Run]], own: Made, ends: Ends | None
+) -> Given:
     """What a part or a group gets, of which `own` has made what it keeps."""
     run, stays = (None if one is None else _give(one) for one in (own.run, own.stays))
-    return Given(number, decision, (), pieces, run, own.memo, stays, ends.to(number).before if ends else 0)
+    before = ends.to(number).before if ends else 0
+    return Given(number, decision, blocks.checked(), pieces, run, own.memo, stays, before, blocks.names)
 
 
 def _give(run: Run) -> Callable[[], Run]:
@@ -196,27 +203,34 @@ def run_in_gang(
     own: Sequence[Input],
     steps: Sequence[Superstep],
     results: Sequence[tuple[int, int]],
-    parts: tuple[Runs, ...],
+    members: Runs,
     outputs: Sequence[Output],
     prefix: str,
     contents: Contents = (),
 ) -> tuple[Any, ...]:
-    """Make arrays by a program in a gang, whose members have some `parts` each: the chunks of each of their inputs."""
+    """Make arrays by a program in a gang, whose members have some parts each, by their numbers, and a group."""
     serialization.register()
-    firsts = list(accumulate((math.prod(array.numblocks) for array in inputs), initial=0))[:-1]
-    numbered = tuple(
-        tuple(tuple(first + chunk for first in firsts for chunk in part) for part in member) for member in parts
+    firsts = list(accumulate((math.prod(array.numblocks) for array in inputs), initial=0))
+
+    def chunks_of(side: str, count: int) -> Runs:
+        pairs = [(first, one.owned) for first, one in zip(firsts, own, strict=False) if one.side == side]
+        return tuple(tuple(first + chunk for first, owned in pairs for chunk in owned[at]) for at in range(count))
+
+    parts, groups = chunks_of("part", len(own[0].owned)), chunks_of("group", len(members))
+    sources = tuple(
+        tuple(sorted(concat([group, *(parts[part] for part in numbers)])))
+        for group, numbers in zip(groups, members, strict=True)
     )
-    sources = tuple(tuple(sorted(concat(member))) for member in numbered)
     declared = tuple(concat(one.declared for one in own))
     sizes = outputs[0].chunks[0] if contents else ()
     divided = tuple((range(first, last), sizes[first:last]) for first, last, *_ in contents)
-    job = ProgramJob(tuple(steps), tuple(results), declared, sources, numbered, divided)
+    job = ProgramJob(tuple(steps), tuple(results), declared, sources, members, parts, groups, divided)
     made = []
     for (at, _), output in zip(results, outputs, strict=True):
         if contents:
             made.append(tuple(tuple(numbers) for numbers, _ in divided))
+        elif any(one.side == steps[at].side for one in own):
+            made.append(chunks_of_last(inputs, sources))
         else:
-            of_parts = steps[at].side == "part"
-            made.append(chunks_of_last(inputs, sources) if of_parts else one_each(output, len(parts)))
+            made.append(one_each(output, len(members)))
     return gang_arrays(job, inputs, sources, made, outputs, prefix)

@@ -190,6 +190,12 @@ def look_up(found: SortedKeys | KeyGroups, block: Any, question: Question) -> An
     return complete(result.reshape(block.shape))
 
 
+def look_up_among(keys: Sequence[Any], blocks: Sequence[Any], question: Question) -> list[Any]:
+    """Look the needles of some chunks up among all keys (see `whole.Read`)."""
+    found = join_keys(keys, question)
+    return [look_up(found, block, question) for block in blocks]
+
+
 def wanted_of(keys: Any, needles: Any, ranks: Any, question: Question) -> Any:
     """Turn the ranks of needles into what the question asks for."""
     if question.is_rank:

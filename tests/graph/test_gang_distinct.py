@@ -200,8 +200,8 @@ def work_of(keys, members=2):
     steps = Distinct(order, columns, True, members, 8), Cut(order, members), Number(merged)
     steps += Reply(merged, (OfGroups("values"),), numbers), Spread()
     declared = tuple(declared_chunks("the input", keys.dtype, ((len(keys), 0)[:members],)))
-    sources, parts = ((0,), (1,))[:members], (((0,),), ((1,),))[:members]
-    return program.ProgramJob(steps, ((3, 0), (4, 0)), declared, sources, parts)([keys], 0)
+    each = ((0,), (1,))[:members]
+    return program.ProgramJob(steps, ((3, 0), (4, 0)), declared, each, each, each, ((),) * members)([keys], 0)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "U4", ours.LONG_STRINGS[0]])
