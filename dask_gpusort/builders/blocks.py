@@ -19,12 +19,12 @@ from tlz import concat
 
 from ..chunk import complete, ops_for
 from ..chunk.checks import Blocks, DeclaredChunk, checked_chunk, checked_lanes
+from ..drivers.one import InOneTask, make_whole
 from ..drivers.recipe import Input
 from ..functions.positions import Elements
 from ..functions.whole import Read, ReadWhole, Whole
 from ..graph._dask import ArrayBlockwiseDep, flatten
 from ..graph.collection import Output, new_arrays
-from ..graph.in_one_task import InOneTask, make_whole
 from ..graph.inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..graph.tasks import Chunks
 from ..plan import Runs, Size

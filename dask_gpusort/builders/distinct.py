@@ -17,6 +17,7 @@ from ..chunk import complete, library_of
 from ..chunk.checks import checked_chunk
 from ..chunk.distinct import Columns, find_distinct
 from ..config import setting
+from ..drivers.one import of_whole
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.distinct import (
     Cut,
@@ -37,9 +38,7 @@ from ..functions.program import Superstep
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import gang_of, program_exchange
 from ..graph.explain import note
-from ..graph.in_one_task import of_whole
 from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
-from ..graph.sort.request import Keys, Options, Request
 from ..order import Order
 from ..plan import BY_TASKS, InputChunks, Runs
 from ..plan.memory import distinct_bytes
@@ -53,6 +52,7 @@ from ..plan.sets import (
     make_distinct_plan,
 )
 from .global_sort import device_order, joins_rows
+from .request import Keys, Options, Request
 from .searches import build_membership, equality_dtype
 
 

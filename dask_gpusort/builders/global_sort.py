@@ -13,19 +13,16 @@ import numpy as np
 from ..chunk.merge_choice import prefers_merge
 from ..config import setting
 from ..cost import describe
+from ..drivers.one import InOneTask
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..drivers.tasks import Pace
+from ..functions.joined import JoinedSort
 from ..functions.program import Superstep
 from ..functions.sort import CheckAndDraw, CheckRuns, Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import choose_exchange, install_or_else
 from ..graph.explain import note
-from ..graph.in_one_task import InOneTask
 from ..graph.inputs import rechunk
-from ..graph.sort.joined import JoinedSort
-from ..graph.sort.request import Keys, Request, Want
-from ..graph.sort.sort_last import SortLast
-from ..graph.staging import Shortage
 from ..graph.tasks import Chunks
 from ..order import POSITION_BYTES, Order
 from ..plan import (
@@ -42,6 +39,9 @@ from ..plan import (
     make_plan,
 )
 from ..plan.memory import RUN_COPIES
+from .request import Keys, Request, Want
+from .sort_last import SortLast
+from .staging import Shortage
 
 #: Sorted runs that tell the kind of processor: where it merges so many faster than it sorts them, keys are not divided.
 DIVIDED_RUNS = 64

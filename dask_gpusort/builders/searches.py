@@ -51,8 +51,6 @@ from ..graph.exchanges import exchange_by_group, gathering_members
 from ..graph.explain import note
 from ..graph.inputs import concatenated_dtype, flatten, same_chunks
 from ..graph.runtime import Runtime
-from ..graph.sort.request import Keys as SortKeys
-from ..graph.sort.request import Options
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..order import Order, holds_objects
 from ..plan import Size
@@ -66,6 +64,8 @@ from ..plan.search import (
     make_search_plan,
 )
 from .blocks import read_in_gang
+from .request import Keys as SortKeys
+from .request import Options
 from .sort import build_sort
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in

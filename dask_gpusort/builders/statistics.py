@@ -34,15 +34,14 @@ from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
 from ..chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
+from ..drivers.one import InOneTask
 from ..graph.collection import Output, StageLayer, new_arrays
 from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
 from ..graph.explain import note
-from ..graph.in_one_task import InOneTask
 from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..graph.runtime import Runtime, chunk_library
 from ..graph.select.samples import JoinedLanes, Selection
-from ..graph.sort.request import Options
 from ..plan import InputChunks, Runs
 from ..plan.select import (
     LANES_BYTES,
@@ -54,6 +53,7 @@ from ..plan.select import (
     make_select_plan,
 )
 from ..table import Ranks, Statistic
+from .request import Options
 from .sort import build_sort
 
 #: The message of an array whose lanes cannot be made whole.

@@ -36,15 +36,15 @@ from tlz import partition_all
 
 from ..chunk import complete, ops_for
 from ..chunk.checks import checked_chunk, wrong_size
+from ..drivers.one import call_with_whole
 from ..graph._dask import List, TaskRef
 from ..graph.collection import Output, new_arrays
-from ..graph.in_one_task import call_with_whole
 from ..graph.inputs import companion
-from ..graph.sort.request import Options
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 from ..order import Order
 from ..plan import Size
 from .global_sort import joins_rows
+from .request import Options
 
 #: Keys, positions and companions of candidates, and the number of keys that they were selected from (see the module).
 Candidates: TypeAlias = tuple[Any, ...]

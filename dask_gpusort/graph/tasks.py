@@ -98,6 +98,11 @@ class ArrayRecipe:
         return None
 
 
+def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:
+    """Task: one of the chunks of one output array, of which a task makes several."""
+    return made[which][at]
+
+
 def output_name(prefix: str, token: str, which: int, chunks: Chunks) -> str:
     """Name of one output array of a recipe; several sorts may share their stages and differ in the output's chunks."""
     return f"{prefix}-{tokenize(token, which, chunks)}"

@@ -45,5 +45,6 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 `scheduler_plugin`   connects the coordinator to Dask's scheduler: faults, time-outs
 ===================  ================================================================================
 
-What a member does that runs a program is in `drivers.gang`. The modules import distributed, so they are imported only where it is in use.
+What a member does that runs a program is in `drivers.gang`. The modules import distributed, so they are imported only
+where it is in use.
 """

@@ -16,8 +16,7 @@ from ...plan import Runs
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
 from ..collection import Output, new_arrays
-from ..in_one_task import take_chunk
-from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of, take_chunk
 from .member import GangSpec, Work, enlist
 
 

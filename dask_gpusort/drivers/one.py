@@ -1,4 +1,4 @@
-r"""Functions of chunks that share one memory: one task has all of them, or all of some lanes. Nothing is exchanged.
+r"""The driver of chunks that share one memory: one task has all of them, or all of some lanes. Nothing is exchanged.
 
 ::
 
@@ -28,9 +28,9 @@ from tlz import concat
 from ..chunk import complete, ops_for
 from ..chunk.checks import checked_chunk, chunk_name
 from ..chunk.grid import chunk_starts, cut_part, join_chunks, part_of
-from ._dask import List, TaskRef, slices_from_chunks
-from .collection import Output, new_arrays
-from .tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
+from ..graph._dask import List, TaskRef, slices_from_chunks
+from ..graph.collection import Output, new_arrays
+from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of, take_chunk
 
 #: A picklable function of chunks in C order, each array's of the first one, then of the next one, and of their sizes in
 #: each dimension. Gives arrays; behind those that are divided, the starts of the chunks in each dimension.
@@ -117,11 +117,6 @@ def _divide(tasks: Tasks, name: str, which: int, chunks: Chunks, made: TaskRef, 
 def take_part(made: tuple[Any, ...], which: int, part: Any) -> Any:
     """Task: one output chunk out of a whole array."""
     return cut_part(made[which], part)
-
-
-def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:
-    """Task: one of the chunks of one output array, of which a task makes several."""
-    return made[which][at]
 
 
 def take_unknown(joined: tuple[Any, ...], which: int, index: tuple[int, ...]) -> Any:
