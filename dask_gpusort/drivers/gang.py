@@ -8,7 +8,8 @@ r"""Programs in a gang: each member has some parts, and one group (see `function
           |
     the next superstep, of each part or of the group
           |
-    an exchange                                    notes, arrays of int64 of known length, to all
+    an exchange                                    notes, arrays of int64 of known length, to all; perhaps another
+          |                                            one of their rows, whose number the notes say
           |
     an exchange                                    rows, to the members of their receivers
           |
@@ -35,7 +36,7 @@ from ..chunk.checks import Blocks, DeclaredChunk
 from ..chunk.grid import cut_part
 from ..chunk.labels import on_host
 from ..chunk.run import Run
-from ..functions.program import Ends, Given, Made, Superstep
+from ..functions.program import Ends, Given, Made, Shared, Superstep
 from ..graph import serialization
 from ..graph.collection import Output
 from ..graph.gang.communicator import Shards
@@ -60,12 +61,14 @@ class ProgramJob:
     def __call__(self, arrays: list[Any], rank: int) -> ProgramWork:
         serialization.register()
         chunks = dict(zip(self.sources[rank], arrays, strict=True))
-        made = []
+        made, kept = [], []
         with ops_for(arrays[0]).exclusive():
             for number, part in zip(self.numbers[rank], self.parts[rank], strict=True):
                 blocks = Blocks([chunks.pop(chunk) for chunk in part], [self.declared[chunk] for chunk in part])
-                made.append(self.steps[0].work(Given(number, None, blocks.checked(), names=blocks.names)))
-        return ProgramWork(self, rank, made, arrays[0])
+                checked = blocks.checked()
+                made.append(self.steps[0].work(Given(number, None, checked, names=blocks.names)))
+                kept.append(checked if any(step.rereads for step in self.steps) else [])
+        return ProgramWork(self, rank, made, kept, arrays[0])
 
     @property
     def numbers(self) -> list[list[int]]:
@@ -80,20 +83,20 @@ class ProgramWork:
 
     arrays: tuple[list[Any], ...]
 
-    def __init__(self, job: ProgramJob, rank: int, made: list[Made], like: Any):
-        self.job, self.rank, self.made = job, rank, made
+    def __init__(self, job: ProgramJob, rank: int, made: list[Made], blocks: list[list[Any]], like: Any):
+        self.job, self.rank, self.made, self.blocks = job, rank, made, blocks
         self.ops, self.on_devices = ops_for(like), library_of(like) == "cupy"
         self.members = range(len(job.parts))
         self.numbers = {"part": job.numbers, "group": [[member] for member in self.members]}
 
     @property
     def summaries(self) -> list[Any]:
-        """The notes of the member's parts."""
-        return [one.note for one in self.made]
+        """The notes of the member's parts, or the counts of what is shared."""
+        return [_counts_of(one.note) for one in self.made]
 
     def identity(self) -> bytes:
         """Checksums of the notes."""
-        return repr([self.job.steps[0].mark(note) for note in self.summaries]).encode()
+        return repr([self.job.steps[0].mark(one.note) for one in self.made]).encode()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """All exchanges of one attempt."""
@@ -107,9 +110,10 @@ class ProgramWork:
             side = step.side
             if at:
                 numbers = self.numbers[side][self.rank]
+                blocks = self.blocks if step.rereads else [()] * len(numbers)
                 given = [
-                    _given(number, decision, pieces.get(number, ()), one, moved)
-                    for number, one in zip(numbers, own[side], strict=True)
+                    _given(number, decision, chunks, pieces.get(number, ()), one, moved)
+                    for number, chunks, one in zip(numbers, blocks, own[side], strict=True)
                 ]
                 self.last = at, given
                 if at + 1 == len(self.job.steps):
@@ -119,10 +123,11 @@ class ProgramWork:
                 made = self.made
             if step.keeps:
                 own[side] = made
-            if at == 0:
-                decision = step.decide(self._in_order(side, start.summaries))
-            elif made[0].note is not None:
-                decision = step.decide((yield from self._share(side, [one.note for one in made])))
+            if (notes := [one.note for one in made])[0] is not None:
+                counts = (yield from self._share(side, notes)) if at else start.summaries
+                if isinstance(notes[0], Shared):
+                    counts = yield from self._share_rows(notes, counts)
+                decision = step.decide(self._in_order(side, counts), decision)
             if step.moves:
                 moved = decision.ends if moved is None else moved.back
                 senders = own[side] if step.moves == "out" else made
@@ -140,11 +145,24 @@ class ProgramWork:
         return [by_number[number] for number in sorted(by_number)]
 
     def _share(self, side: str, notes: Sequence[np.ndarray]) -> Generator[Shards, list[Run], list[Any]]:
-        """Exchange notes, each an array of int64 of the same length."""
-        width, own = len(notes[0]), Run(self.ops.from_host(np.concatenate(notes)))
-        lengths = [width * len(numbers) for numbers in self.numbers[side]]
-        found = yield Shards([own for _ in self.members], lengths)
-        return self._in_order(side, [on_host(run.keys).reshape(-1, width) for run in found])
+        """Exchange notes, each an array of int64 of the same length, or the counts of what is shared."""
+        counts = np.stack([_counts_of(note) for note in notes])
+        lengths = [counts.shape[1] * len(numbers) for numbers in self.numbers[side]]
+        found = yield Shards([Run(self.ops.from_host(counts.ravel())) for _ in self.members], lengths)
+        return [on_host(run.keys).reshape(-1, counts.shape[1]) for run in found]
+
+    def _share_rows(
+        self, notes: Sequence[Shared], counts: Sequence[Sequence[Any]]
+    ) -> Generator[Shards, list[Run], list[Any]]:
+        """Exchange the rows of notes, of which all have the counts."""
+        mine = Run.concat([note.rows for note in notes], copy=None)
+        lengths = [[int(own[0]) for own in one] for one in counts]
+        received = yield Shards([mine for _ in self.members], list(map(sum, lengths)))
+        found = []
+        for run, one, sizes in zip(received, counts, lengths, strict=True):
+            ends = pairwise(accumulate(sizes, initial=0))
+            found.append([Shared(own[1:], run[slice(*end)]) for own, end in zip(one, ends, strict=True)])
+        return found
 
     def _move(
         self, side: str, runs: Sequence[Run], ends: Ends
@@ -161,7 +179,7 @@ class ProgramWork:
         """Run the last superstep, and make the results."""
         job, (at, given) = self.job, self.last
         if job.steps[at].side == "group":
-            del self.made
+            del self.made, self.blocks
         self.results[at] = self._turns(at, given)
         found = [self._chunks(step, which) for step, which in job.results]
         del self.last, self.results
@@ -170,7 +188,8 @@ class ProgramWork:
 
     def _chunks(self, step: int, which: int) -> list[Any]:
         """The member's chunks of a result."""
-        arrays, made = [one.arrays[which] for one in self.results[step]], self.results[step][0]
+        arrays = [one.arrays[which] for one in self.results[step] if one.arrays]  # a group may make nothing
+        made = self.results[step][0]
         if self.job.steps[step].side == "part":
             return list(concat(arrays))
         if not self.job.contents:
@@ -181,10 +200,17 @@ class ProgramWork:
         return [cut_part(arrays[0], slice(*end)) for end in pairwise(accumulate(map(int, sizes), initial=0))]
 
 
-def _given(number: int, decision: Any, pieces: Sequence[tuple[int, Run]], own: Made, ends: Ends | None) -> Given:
+def _counts_of(note: Any) -> Any:
+    """A note, or the counts of what is shared, the number of rows first."""
+    return np.array([len(note.rows), *note.counts], np.int64) if isinstance(note, Shared) else note
+
+
+def _given(
+    number: int, decision: Any, blocks: Sequence[Any], pieces: Sequence[tuple[int, Run]], own: Made, ends: Ends | None
+) -> Given:
     """What a part or a group gets, of which `own` has made what it keeps."""
     run, stays = (None if one is None else _give(one) for one in (own.run, own.stays))
-    return Given(number, decision, (), pieces, run, own.memo, stays, ends.to(number).before if ends else 0)
+    return Given(number, decision, blocks, pieces, run, own.memo, stays, ends.to(number).before if ends else 0)
 
 
 def _give(run: Run) -> Callable[[], Run]:
