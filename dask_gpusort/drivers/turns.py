@@ -38,33 +38,71 @@ class Turn:
         """Bytes held, for Dask's ``sizeof``."""
         return object.__sizeof__(self) + sum(map(sys.getsizeof, split_turn(self)[1]))
 
+    @property
+    def notes(self) -> list[Any]:
+        """Its note alone."""
+        return [self.note]
+
 
 def split_turn(turn: Turn) -> tuple[Any, list[Any]]:
     """What is pickled of a turn, and its arrays."""
-    shared = isinstance(turn.note, Shared)
-    note, rows = turn.note if shared else (turn.note, None)
-    kept = *turn.runs, turn.stays, rows
-    runs = [one if isinstance(one, Run) else None for one in kept]
-    others = [None if isinstance(one, Run) else one for one in kept]
-    arrays = [one if isinstance(one, list) else [one] for one in turn.arrays]
-    parts = [*(run.arrays if run is not None else () for run in runs), *arrays]
-    kinds = [run is not None for run in runs], [isinstance(one, list) for one in turn.arrays]
-    return (note, turn.mark, turn.name, turn.memo, others, kinds, list(map(len, parts))), [
+    counts, note = turn.note if isinstance(turn.note, Shared) else (None, turn.note)
+    kept = *turn.runs, turn.stays, note
+    kinds = [type(one) if isinstance(one, (Run, list)) else None for one in kept]
+    others = [one if kind is None else None for one, kind in zip(kept, kinds, strict=True)]
+    parts = [one.arrays if isinstance(one, Run) else one if isinstance(one, list) else () for one in kept]
+    parts += [one if isinstance(one, list) else [one] for one in turn.arrays]
+    are_lists = [isinstance(one, list) for one in turn.arrays]
+    return (counts, turn.mark, turn.name, turn.memo, others, kinds, are_lists, list(map(len, parts))), [
         array for part in parts for array in part
     ]
 
 
 def join_turn(kept: Any, arrays: Sequence[Any]) -> Turn:
-    note, mark, name, memo, others, (are_runs, are_lists), counts = kept
-    parts = [list(arrays[first:last]) for first, last in pairwise(accumulate(counts, initial=0))]
-    kinds = zip(parts, are_runs, others, strict=False)
-    *runs, stays, rows = (Run(part[0], tuple(part[1:])) if is_run else other for part, is_run, other in kinds)
-    note = note if rows is None else Shared(note, rows)
+    counts, mark, name, memo, others, kinds, are_lists, lengths = kept
+    parts = [list(arrays[first:last]) for first, last in pairwise(accumulate(lengths, initial=0))]
+    joined = zip(parts, kinds, others, strict=False)
+    *runs, stays, note = (
+        Run(part[0], tuple(part[1:])) if kind is Run else part if kind is list else other
+        for part, kind, other in joined
+    )
+    note = note if counts is None else Shared(counts, note)
     found = (part if is_list else part[0] for part, is_list in zip(parts[len(others) :], are_lists, strict=True))
     return Turn(note, mark, name, tuple(runs), memo, stays, tuple(found))
 
 
 serialization.add_class(Turn, split_turn, join_turn)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Hold what a task has made of some parts."""
+
+    numbers: tuple[int, ...]  # of the parts, ascending
+    turns: tuple[Turn, ...]
+
+    def __sizeof__(self) -> int:
+        """Bytes held, for Dask's ``sizeof``."""
+        return object.__sizeof__(self) + sum(map(sys.getsizeof, self.turns))
+
+    @property
+    def notes(self) -> list[Any]:
+        """The notes of its turns."""
+        return [turn.note for turn in self.turns]
+
+
+def _split_bundle(bundle: Bundle) -> tuple[Any, list[Any]]:
+    kept, arrays = zip(*map(split_turn, bundle.turns), strict=True)
+    return (bundle.numbers, kept, list(map(len, arrays))), [array for own in arrays for array in own]
+
+
+def _join_bundle(kept: Any, arrays: Sequence[Any]) -> Bundle:
+    numbers, turns, counts = kept
+    ends = pairwise(accumulate(counts, initial=0))
+    return Bundle(numbers, tuple(join_turn(own, arrays[slice(*end)]) for own, end in zip(turns, ends, strict=True)))
+
+
+serialization.add_class(Bundle, _split_bundle, _join_bundle)
 
 
 class Listed(RunList):

@@ -45,8 +45,7 @@ class Given(NamedTuple):
 
     number: int  # of the part, or of the group
     decision: Any  # the last decision
-    #: In the first superstep of its side, and where it reads them again, its chunks of the inputs, one input after
-    #: another.
+    #: Its chunks of the inputs, one input after another, in the first superstep of its side, and those that reread.
     blocks: Sequence[Any] = ()
     #: Rows that arrived, by their senders in ascending order; at least one piece. With `portions`, to be read once.
     pieces: Sequence[tuple[int, Run]] = ()
@@ -62,8 +61,8 @@ class Given(NamedTuple):
 class Made(NamedTuple):
     """What a part or a group makes in one superstep."""
 
-    #: For the decision: an array of int64, of which the decision before tells the length, or `Shared`; of the first
-    #: superstep anything small, too.
+    #: For the decision, small: an array of int64, or of the first superstep anything. A list is of arrays of any size,
+    #: and `Shared` has rows of any number.
     note: Any = None
     #: Rows that this superstep or a later one moves; with `portions` it may be an iterator of one run for each piece.
     run: Run | None = None
@@ -87,13 +86,21 @@ class Superstep:
     #: Whether rows move behind it: "out" from the parts to the groups, as its decision says, or "back", a reply for
     #: each row that arrived.
     moves: Literal["", "out", "back"] = ""
+    rereads: ClassVar[bool] = False  # whether it needs its chunks once more
     keeps: ClassVar[bool] = False  # whether it makes what later supersteps of its part or group need
-    rereads: ClassVar[bool] = False  # whether it gets its chunks again
     #: Whether a row that arrives matters alone: pieces may come one by one, of some rows of one sender or of several.
     portions: ClassVar[bool] = False
-    #: Whether notes are so many and so large that no task may have all: the decision is made from their sum, and the
-    #: ends of each sender from its own note.
+    #: Name of the tasks that combine some notes each, `fan_in` at most, if these are too many or too large for one.
+    combining: ClassVar[str] = ""
+    fan_in: int
+    #: Whether the decision is made from the combined note of all, and the ends of each sender from its own note.
     sums: ClassVar[bool] = False
+    concludes: ClassVar[bool] = False  # whether the decision is the results, an array of each
+
+    @property
+    def holds(self) -> bool:
+        """Whether its part or group has more than a note."""
+        return self.keeps or self.moves == "back"
 
     @property
     def lean(self) -> Self:
@@ -108,8 +115,12 @@ class Superstep:
         """Decide from all notes, in the order of the parts or groups; without notes the last decision stays."""
         raise NotImplementedError
 
+    def combine(self, notes: Sequence[Any]) -> Any:
+        """Make the note that stands for those of some neighbours."""
+        raise NotImplementedError
+
     def decide_by_sum(self, total: IntArray, decision: Any) -> Any:
-        """Decide from the sum of all notes, and the last decision."""
+        """Decide from the combined note of all, and the last decision."""
         raise NotImplementedError
 
     def ends(self, decision: Any, notes: Sequence[IntArray], first: int) -> Ends:

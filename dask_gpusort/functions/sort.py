@@ -213,12 +213,14 @@ class Count(Superstep):
     """Count the keys of a run before each candidate."""
 
     stage = "sort-count"
+    combining = "sort-sum"
     listing = "sort-list"
     moves = "out"
     sums = True
 
     order: Order
     groups: Groups | None  # None if the step is lean
+    fan_in: int
 
     @property
     def lean(self) -> Count:
@@ -227,6 +229,9 @@ class Count(Superstep):
     def work(self, given: Given) -> Made:
         assert given.run is not None
         return Made(count_before(given.run(), given.number, given.decision, self.order))
+
+    def combine(self, notes: Sequence[IntArray]) -> IntArray:
+        return np.sum(notes, axis=0)
 
     def decide_by_sum(self, total: IntArray, decision: Candidates) -> Chosen:
         assert self.groups is not None

@@ -12,7 +12,7 @@ from support import strategies as ours
 
 import dask_gpusort
 from dask_gpusort.functions.selection import selection_steps
-from dask_gpusort.graph.input_checks import declared_chunks
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.plan import InputChunks, Workers, select
 from dask_gpusort.table import Statistic
 
