@@ -31,6 +31,7 @@ from ..plan import (
     Plan,
     Size,
     Workers,
+    counting,
     divide_chunks,
     fits_gang,
     fits_join,
@@ -216,7 +217,7 @@ def _steps(plan: Plan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...
     if plan.candidates:
         draw = CheckAndDraw if local.presorted else DrawKeys
         keys = sum(plan.sizes)
-        return draw(local, plan.candidates, keys, len(plan.runs)), Count(plan.order, groups), merge
+        return draw(local, plan.candidates, keys, len(plan.runs)), Count(plan.order, groups, counting.FAN_IN), merge
     sort = CheckRuns if local.presorted else SortRuns
     return sort(local, plan.samples, plan.radix_bits, groups), merge
 

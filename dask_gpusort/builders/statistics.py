@@ -35,15 +35,18 @@ from ..chunk.lanes import Picked, check_weights, combine_picked, pick_keys, redu
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
 from ..drivers.one import InOneTask
+from ..drivers.recipe import Input, ProgramRecipe, Result
+from ..functions.program import Superstep
+from ..functions.selection import JoinedLanes, selection_steps
 from ..graph.collection import Output, StageLayer, new_arrays
 from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
 from ..graph.explain import note
 from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..graph.runtime import Runtime, chunk_library
-from ..graph.select.samples import JoinedLanes, Selection
 from ..plan import InputChunks, Runs
 from ..plan.select import (
+    BOTH_PASSES,
     LANES_BYTES,
     Lanes,
     SelectPlan,
@@ -72,8 +75,13 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy == "gang":
         # Imported here, because it imports distributed.
-        gang = import_module("..graph.gang.select", __package__)
-        return gang.select_in_gang(array, statistic, axes, plan, _output_of(array, statistic, axes, keepdims))
+        gang = import_module("..drivers.gang", __package__)
+        steps = _steps(array, statistic, axes, keepdims, plan)
+        own = [
+            Input("the input", array.dtype, array.chunks, tuple((part,) for part in range(math.prod(array.numblocks))))
+        ]
+        outputs = [_output_of(array, statistic, axes, keepdims)]
+        return gang.run_in_gang([array], own, steps, [(len(steps) - 1, 0)], plan.sources, outputs, "quantile")[0]
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
@@ -90,29 +98,54 @@ def check_statistic(array: Any, statistic: Statistic | Reducer) -> np.dtype[Any]
     return statistic.dtype_of(array.dtype)
 
 
+def _steps(
+    array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
+) -> tuple[Superstep, ...]:
+    """The program of a selection by samples."""
+    sorts = plan.sorts == BOTH_PASSES, plan.sorts > 0
+    about = statistic, axes, array.dtype, keepdims, plan.keys_per_stratum, sorts
+    return selection_steps(*about, groups=max(len(plan.sources), 1))
+
+
 def select_by_samples(
     array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
 ) -> Any:
     """Apply a statistic to the keys at its ranks in each lane, found by samples."""
-    selection = Selection(plan, statistic, (array.name,), axes, array.chunks, array.dtype, keepdims)
-    inputs = [array]
+    steps, output = _steps(array, statistic, axes, keepdims, plan), _output_of(array, statistic, axes, keepdims)
+    kept, dims = _dims(array, statistic, axes, keepdims)
+    parts = tuple((part,) for part in range(math.prod(array.numblocks[axis] for axis in axes)))
+    own, results = Input("the input", array.dtype, array.chunks, parts), (Result(len(steps) - 1, 0),)
+    recipe, inputs = (
+        ProgramRecipe(steps, results, (array.name,), (own,), 1, "threads", lanes=kept, output_dims=dims),
+        [array],
+    )
     if not plan.held:
-        scans = _first_scans(selection, array)
-        again = read_again(array, scans)
-        selection, inputs = replace(selection, names=(array.name, again.name)), [scans, again]
-    return new_arrays(selection, inputs, [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
+        name, chunks = recipe.first_decisions
+        graph = HighLevelGraph.from_collections(name, StageLayer(recipe.first_stages), [array])
+        first = da.Array(graph, name, chunks, dtype=object)
+        again = read_again(array, first)
+        recipe, inputs = replace(recipe, again=again.name), [first, again]
+    return new_arrays(recipe, inputs, [output], "quantile")[0]
+
+
+def _dims(
+    array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions that are not reduced, and the one that each of the output is, else -1."""
+    kept = tuple(dim for dim in range(array.ndim) if dim not in axes)
+    return kept, (-1,) * len(statistic.shape) + (tuple(range(array.ndim)) if keepdims else kept)
 
 
 def join_lanes(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan) -> Any:
     """An order statistic of the lanes of an array, each in one task."""
-    kept = tuple(dim for dim in range(array.ndim) if dim not in axes)
+    kept, dims = _dims(array, statistic, axes, keepdims)
     join = InOneTask(
         JoinedLanes(statistic, axes, array.dtype, keepdims, plan.searches, plan.sorts),
         "select-join",
         (array.name,),
         array.chunks,
         lanes=kept,
-        output_dims=(-1,) * len(statistic.shape) + (tuple(range(array.ndim)) if keepdims else kept),
+        output_dims=dims,
     )
     return new_arrays(join, [array], [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
 
@@ -121,13 +154,6 @@ def _output_of(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], 
     kept = [(1,) if dim in axes else sizes for dim, sizes in enumerate(array.chunks) if keepdims or dim not in axes]
     chunks = (*((size,) for size in statistic.shape), *kept)
     return Output(np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=statistic.dtype_of(array.dtype)), chunks)
-
-
-def _first_scans(selection: Selection, array: Any) -> Any:
-    """The first brackets of each group of lanes, as chunks of a Dask array of objects."""
-    name, chunks = selection.first_scans()
-    graph = HighLevelGraph.from_collections(name, StageLayer(selection.first_pass), [array])
-    return da.Array(graph, name, chunks, dtype=object)
 
 
 def plan_statistic(

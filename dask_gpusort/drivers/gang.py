@@ -8,7 +8,8 @@ r"""Programs in a gang: each member has some parts, and one group (see `function
           |
     the next superstep, of each part or of the group
           |
-    an exchange                                    notes, arrays of int64 of known length, to all
+    an exchange                                    notes, arrays of int64 of known length, to all; perhaps another
+          |                                            one of their rows, whose number the notes say
           |
     an exchange                                    rows, to the members of their receivers
           |
@@ -35,7 +36,7 @@ from ..chunk.checks import Blocks, DeclaredChunk
 from ..chunk.grid import cut_part
 from ..chunk.labels import on_host
 from ..chunk.run import Run
-from ..functions.program import Ends, Given, Made, Superstep
+from ..functions.program import Ends, Given, Made, Shared, Superstep
 from ..graph import serialization
 from ..graph.collection import Output
 from ..graph.gang.communicator import Shards
@@ -66,14 +67,14 @@ class ProgramJob:
         def blocks_of(own: Sequence[int]) -> Blocks:
             return Blocks([chunks[chunk] for chunk in own], [self.declared[chunk] for chunk in own])
 
-        made = []
+        made, blocks = [], {"part": [blocks_of(self.parts[number]) for number in self.members[rank]]}
+        blocks["group"] = [blocks_of(self.groups[rank])]
         with ops.exclusive():
-            for number in self.members[rank]:
-                blocks = blocks_of(self.parts[number])
+            for number, own in zip(self.members[rank], blocks["part"], strict=True):
                 # A part without chunks has an empty one: what it sends must have the dtypes of the others.
-                checked = blocks.checked() or [ops.empty(first.dtype, (0,) * len(first.shape))]
-                made.append(self.steps[0].work(Given(number, None, checked, names=blocks.names)))
-        return ProgramWork(self, rank, made, blocks_of(self.groups[rank]), arrays[0])
+                checked = own.checked() or [ops.empty(first.dtype, (0,) * len(first.shape))]
+                made.append(self.steps[0].work(Given(number, None, checked, names=own.names)))
+        return ProgramWork(self, rank, made, blocks, arrays[0])
 
 
 class ProgramWork:
@@ -81,21 +82,21 @@ class ProgramWork:
 
     arrays: tuple[list[Any], ...]
 
-    def __init__(self, job: ProgramJob, rank: int, made: list[Made], group: Blocks, like: Any):
+    def __init__(self, job: ProgramJob, rank: int, made: list[Made], blocks: dict[str, list[Blocks]], like: Any):
         self.job, self.rank, self.made = job, rank, made
-        self.group = group  # the chunks of the member's group
+        self.blocks = blocks  # the chunks of the member's parts, and of its group
         self.ops, self.on_devices = ops_for(like), library_of(like) == "cupy"
         self.members = range(len(job.members))
         self.numbers: dict[str, Runs] = {"part": job.members, "group": tuple((member,) for member in self.members)}
 
     @property
     def summaries(self) -> list[Any]:
-        """The notes of the member's parts."""
-        return [one.note for one in self.made]
+        """The notes of the member's parts, or the counts of what is shared."""
+        return [_counts_of(one.note) for one in self.made]
 
     def identity(self) -> bytes:
         """Checksums of the notes."""
-        return repr([self.job.steps[0].mark(note) for note in self.summaries]).encode()
+        return repr([self.job.steps[0].mark(one.note) for one in self.made]).encode()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """All exchanges of one attempt."""
@@ -105,15 +106,16 @@ class ProgramWork:
         decision: Any = None
         pieces: dict[int, list[tuple[int, Run]]] = {}
         moved: Ends | None = None
-        unread = {"group": self.group}
+        unread = {"group"}
         for at, step in enumerate(self.job.steps):
             side = step.side
             if at:
                 numbers = self.numbers[side][self.rank]
-                blocks = unread.pop(side, Blocks((), ()))
+                blocks = self.blocks[side] if step.rereads or side in unread else [Blocks((), ())] * len(numbers)
+                unread.discard(side)
                 given = [
-                    _given(number, decision, blocks, pieces.get(number, ()), one, moved)
-                    for number, one in zip(numbers, own[side], strict=True)
+                    _given(number, decision, chunks, pieces.get(number, ()), one, moved)
+                    for number, chunks, one in zip(numbers, blocks, own[side], strict=True)
                 ]
                 self.last = at, given
                 if at + 1 == len(self.job.steps):
@@ -123,10 +125,11 @@ class ProgramWork:
                 made = self.made
             if step.keeps:
                 own[side] = made
-            if at == 0:
-                decision = step.decide(self._in_order(side, start.summaries))
-            elif made[0].note is not None:
-                decision = step.decide((yield from self._share(side, [one.note for one in made])))
+            if (notes := [one.note for one in made])[0] is not None:
+                counts = (yield from self._share(side, notes)) if at else start.summaries
+                if isinstance(notes[0], Shared):
+                    counts = yield from self._share_rows(notes, counts)
+                decision = step.decide(self._in_order(side, counts), decision)
             if step.moves:
                 moved = decision.ends if moved is None else moved.back
                 senders = own[side] if step.moves == "out" else made
@@ -144,11 +147,24 @@ class ProgramWork:
         return [by_number[number] for number in sorted(by_number)]
 
     def _share(self, side: str, notes: Sequence[np.ndarray]) -> Generator[Shards, list[Run], list[Any]]:
-        """Exchange notes, each an array of int64 of the same length."""
-        width, own = len(notes[0]), Run(self.ops.from_host(np.concatenate(notes)))
-        lengths = [width * len(numbers) for numbers in self.numbers[side]]
-        found = yield Shards([own for _ in self.members], lengths)
-        return self._in_order(side, [on_host(run.keys).reshape(-1, width) for run in found])
+        """Exchange notes, each an array of int64 of the same length, or the counts of what is shared."""
+        counts = np.stack([_counts_of(note) for note in notes])
+        lengths = [counts.shape[1] * len(numbers) for numbers in self.numbers[side]]
+        found = yield Shards([Run(self.ops.from_host(counts.ravel())) for _ in self.members], lengths)
+        return [on_host(run.keys).reshape(-1, counts.shape[1]) for run in found]
+
+    def _share_rows(
+        self, notes: Sequence[Shared], counts: Sequence[Sequence[Any]]
+    ) -> Generator[Shards, list[Run], list[Any]]:
+        """Exchange the rows of notes, of which all have the counts."""
+        mine = Run.concat([note.rows for note in notes], copy=None)
+        lengths = [[int(own[0]) for own in one] for one in counts]
+        received = yield Shards([mine for _ in self.members], list(map(sum, lengths)))
+        found = []
+        for run, one, sizes in zip(received, counts, lengths, strict=True):
+            ends = pairwise(accumulate(sizes, initial=0))
+            found.append([Shared(own[1:], run[slice(*end)]) for own, end in zip(one, ends, strict=True)])
+        return found
 
     def _move(
         self, side: str, runs: Sequence[Run], ends: Ends
@@ -165,7 +181,7 @@ class ProgramWork:
         """Run the last superstep, and make the results."""
         job, (at, given) = self.job, self.last
         if job.steps[at].side == "group":
-            del self.made
+            del self.made, self.blocks
         self.results[at] = self._turns(at, given)
         found = [self._chunks(step, which) for step, which in job.results]
         del self.last, self.results
@@ -174,7 +190,8 @@ class ProgramWork:
 
     def _chunks(self, step: int, which: int) -> list[Any]:
         """The member's chunks of a result."""
-        arrays, made = [one.arrays[which] for one in self.results[step]], self.results[step][0]
+        arrays = [one.arrays[which] for one in self.results[step] if one.arrays]  # a group may make nothing
+        made = self.results[step][0]
         if all(isinstance(own, list) for own in arrays):
             return list(concat(arrays))
         if not self.job.contents:
@@ -183,6 +200,11 @@ class ProgramWork:
         if made.memo is not None:
             sizes = tuple(made.memo[numbers.start + 1 : numbers.stop + 1] - made.memo[numbers.start : numbers.stop])
         return [cut_part(arrays[0], slice(*end)) for end in pairwise(accumulate(map(int, sizes), initial=0))]
+
+
+def _counts_of(note: Any) -> Any:
+    """A note, or the counts of what is shared, the number of rows first."""
+    return np.array([len(note.rows), *note.counts], np.int64) if isinstance(note, Shared) else note
 
 
 def _given(

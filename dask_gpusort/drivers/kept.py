@@ -14,8 +14,8 @@ receivers::
          |
     unique-merge g        group g takes its rows of all runs
 
-Notes that no task may have all are added up, some at a time, and what each sender's note says of its ends is kept as
-runs are (see `sums`).
+Notes that no task may have all are combined, some at a time, and what each sender's note says of its ends is kept as
+runs are (see `notes`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dask.typing import Key
 from ..functions.program import Superstep
 from ..graph._dask import List, Task, TaskRef
 from ..graph.tasks import Tasks
-from .sums import add_sums
+from .notes import add_sums
 from .turns import Store, list_turns, take_array, take_turn
 from .wiring import Wired, wire
 
@@ -58,11 +58,11 @@ class KeptRuns:
         store, keeps, lists = self._kinds
         wired = wire(self.steps)
         for at, (step, _, decided, _, sender) in enumerate(wired):
-            kind = keeps if step.keeps or step.moves == "back" else Task
+            kind = keeps if step.holds else Task
             known, own = {one.step.side for one in wired[:at]}, blocks[step.side]
             for number, part in enumerate(own):
                 if at + 1 < len(wired) or number not in alone:
-                    part = None if step.side in known else part
+                    part = None if step.side in known and not step.rereads else part
                     tasks.add(step.stage, number, *self._turn(tasks, wired[at], number, part), kind=kind)
             if not step.listing:
                 continue

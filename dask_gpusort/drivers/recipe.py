@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import getitem
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,6 +28,8 @@ Driver = Literal["threads", "kept", "tasks"]
 DRIVERS: dict[Exchange, Driver] = {"gather": "threads", "runs": "kept"}
 #: (first output chunk, last + 1, part, parts) of each group: some output chunks, or one of several parts of one.
 Contents = tuple[tuple[int, int, int, int], ...]
+#: The chunks of a part or a group: their keys, and what their arrays say of them.
+Owned = list[tuple[tuple[Any, ...], DeclaredChunk]]
 
 
 class Result(NamedTuple):
@@ -41,7 +45,7 @@ class Input(NamedTuple):
     what: str  # its name in error messages
     dtype: np.dtype[Any] | None  # None accepts any
     chunks: Chunks  # sizes, nan where unknown
-    owned: Runs  # the chunks of each part or group, by their numbers in C order
+    owned: Runs  # the chunks of each part or group, by their numbers in C order in a line
     side: Literal["part", "group"] = "part"
     exact: bool = False  # whether strings must have the length of the dtype
     #: Names in error messages of arrays that lie end to end, and how many chunks each has; else empty.
@@ -69,6 +73,9 @@ class ProgramRecipe(ArrayRecipe):
     driver: Driver
     contents: Contents = ()  # of the groups, if the outputs are divided into chunks by them
     pace: Pace | None = None  # of the driver by tasks; None if each part has a task
+    #: Dimensions of the inputs whose chunks are in different lines: the program runs for each line.
+    lanes: tuple[int, ...] = ()
+    output_dims: tuple[int, ...] = ()  # the dimension of the inputs that each of an output is, else -1; () if the same
 
     @property
     def takes_held_chunks(self) -> bool:
@@ -77,7 +84,7 @@ class ProgramRecipe(ArrayRecipe):
 
     @property
     def first_tasks(self) -> int:
-        return len(self.inputs[0].owned)
+        return 0 if self.lanes else len(self.inputs[0].owned)
 
     @cached_property
     def _driver(self) -> KeptRuns | PlainTasks:
@@ -87,16 +94,18 @@ class ProgramRecipe(ArrayRecipe):
         return KeptRuns(self.steps, self.driver == "kept")
 
     @cached_property
-    def _owned(self) -> dict[str, list[list[tuple[Key, DeclaredChunk]]]]:
-        """The chunks of each part and each group: their keys, and what their arrays say of them."""
-        found: dict[str, list[list[tuple[Key, DeclaredChunk]]]] = {
-            "part": [[] for _ in self.inputs[0].owned],
-            "group": [[] for _ in range(self.groups)],
-        }
+    def _lines(self) -> dict[tuple[int, ...], dict[str, list[Owned]]]:
+        """The chunks of each part and each group of each line."""
+        found: dict[tuple[int, ...], dict[str, list[Owned]]] = {}
         for name, one in zip(self.names, self.inputs, strict=True):
-            indices, declared = list(np.ndindex(*map(len, one.chunks))), one.declared
-            for own, numbers in zip(found[one.side], one.owned, strict=True):
-                own.extend(((name, *indices[number]), declared[number]) for number in numbers)
+            lines = defaultdict(list)
+            for index, declared in zip(np.ndindex(*map(len, one.chunks)), one.declared, strict=True):
+                lines[tuple(index[dim] for dim in self.lanes)].append(((name, *index), declared))
+            for line, chunks in lines.items():
+                numbers = {"part": len(self.inputs[0].owned), "group": self.groups}
+                owned = found.setdefault(line, {side: [[] for _ in range(count)] for side, count in numbers.items()})
+                for own, numbers_of in zip(owned[one.side], one.owned, strict=True):
+                    own.extend(chunks[number] for number in numbers_of)
         return found
 
     @cached_property
@@ -109,35 +118,52 @@ class ProgramRecipe(ArrayRecipe):
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the input chunks to the results; chunks in `held` become part of them."""
-        tasks = Tasks(self.token)
+        found = Tasks(self.token)
 
-        def blocks_of(own: list[tuple[Key, DeclaredChunk]]) -> Any:
+        def blocks_of(own: Owned) -> Any:
             chunks = List(*(chunk_of(key, held) for key, _ in own))
             return Task(None, Blocks, chunks, [one for _, one in own]) if own else None
 
-        blocks = {side: list(map(blocks_of, owned)) for side, owned in self._owned.items()}
-        self._driver.add(tasks, blocks, self._alone)
-        return tasks
+        for line, owned in self._lines.items():
+            tasks = Tasks(self.token, line)
+            blocks = {side: list(map(blocks_of, own)) for side, own in owned.items()}
+            self._driver.add(tasks, blocks, self._alone)
+            found |= tasks
+        return found
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the results to the chunks of one output array."""
-        tasks, (at, array) = Tasks(self.token), self.results[which]
+        found = Tasks(self.token)
+        for line in self._lines:
+            tasks = Tasks(self.token, line)
+            self._output(tasks, name, which, chunks)
+            found |= tasks
+        return found
+
+    def _output(self, tasks: Tasks, name: str, which: int, chunks: Chunks) -> None:
+        """Add the chunks of one output array that a line makes."""
+        at, array = self.results[which]
         step = self.steps[at]
-        if self.contents:
+        if step.concludes:
+            key = self._key(name, dict(zip(self.lanes, tasks.line, strict=True)), chunks)
+            tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
+        elif self.contents:
             self._divided(tasks, name, step.stage, array, chunks)
         elif not chunks and step.side == "group":  # one number, which each group has
             tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
         elif own := next((one for one in self.inputs if one.side == step.side), None):
-            indices = list(np.ndindex(*map(len, own.chunks)))
-            for number, numbers in enumerate(own.owned):
+            for number, (numbers, owned) in enumerate(zip(own.owned, self._lines[tasks.line][step.side], strict=True)):
                 made = self._driver.made_by(tasks, step, number)
-                for position, chunk in enumerate(numbers):
-                    behind = (0,) * (len(chunks) - len(indices[chunk]))
-                    tasks.put((name, *indices[chunk], *behind), turns.take_array, made, array, position)
+                for position, (_, (chunk, _)) in enumerate(zip(numbers, owned, strict=False)):
+                    key = self._key(name, dict(enumerate(chunk[1:])), chunks)
+                    tasks.put(key, turns.take_array, made, array, position)
         else:  # a group without chunks of its own has one of each result
             for number in range(self.groups):
                 tasks.put((name, number), turns.take_array, tasks.ref(step.stage, number), array, None)
-        return tasks
+
+    def _key(self, name: str, index: Mapping[int, int], chunks: Chunks) -> Key:
+        """The key of an output chunk, from numbers of input chunks along some dimensions."""
+        return (name, *(index.get(dim, 0) for dim in self.output_dims or range(len(chunks))))
 
     def _divided(self, tasks: Tasks, name: str, stage: str, array: int, chunks: Chunks) -> None:
         """Add the chunks of an array that are some of a group's rows, or the rows of some groups."""

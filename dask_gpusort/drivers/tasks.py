@@ -35,11 +35,10 @@ Every array is complete when its task ends (`complete`), because transfers ignor
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise, product
+from itertools import product
 from typing import Any, TypeAlias
 
 from dask.typing import Key
@@ -54,34 +53,9 @@ from ..graph.placement import PlacedTask
 from ..graph.tasks import Tasks
 from ..plan import Runs
 from ..plan.memory import FETCHED_GROUPS
-from .turns import Listed, Store, Turn, check_same, join_turn, list_turns, split_turn, take_array, work_on
+from .notes import add_combined, conclude
+from .turns import Bundle, Listed, Store, Turn, check_same, list_turns, take_array, work_on
 from .wiring import Wired, replies_alone, shards_of, wire
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
-    """Hold what a task has made of some parts."""
-
-    numbers: tuple[int, ...]  # of the parts, ascending
-    turns: tuple[Turn, ...]
-
-    def __sizeof__(self) -> int:
-        """Bytes held, for Dask's ``sizeof``."""
-        return object.__sizeof__(self) + sum(map(sys.getsizeof, self.turns))
-
-
-def _split(bundle: Bundle) -> tuple[Any, list[Any]]:
-    kept, arrays = zip(*map(split_turn, bundle.turns), strict=True)
-    return (bundle.numbers, kept, list(map(len, arrays))), [array for own in arrays for array in own]
-
-
-def _join(kept: Any, arrays: Sequence[Any]) -> Bundle:
-    numbers, turns, counts = kept
-    ends = pairwise(accumulate(counts, initial=0))
-    return Bundle(numbers, tuple(join_turn(own, arrays[slice(*end)]) for own, end in zip(turns, ends, strict=True)))
-
-
-serialization.add_class(Bundle, _split, _join)
 
 
 @dataclass(frozen=True)
@@ -205,7 +179,9 @@ class PlainTasks:
         wired, seen = wire(self.steps, list_replies=False), set[str]()
         for at, own in enumerate(wired):
             step, last = own.step, at + 1 == len(wired)
-            parts = blocks[step.side] if step.side not in seen else [None] * len(blocks[step.side])
+            parts = blocks[step.side]
+            if step.side in seen and not step.rereads:
+                parts = [None] * len(parts)
             seen.add(step.side)
             if replies_alone(step):
                 arrived = self._replies(tasks, own, parts, arrived)
@@ -279,8 +255,13 @@ class PlainTasks:
     def _listing(self, tasks: Tasks, own: Wired) -> None:
         """Add the decision behind a superstep."""
         step, numbers = own.step, range(len(self._numbers(own.step.side)))
-        name = step.noting or f"{step.stage}-note"
-        notes = [tasks.add(name, number, take_note, tasks.ref(step.stage, number)) for number in numbers]
+        notes = [tasks.ref(step.stage, number) for number in numbers]
+        if step.holds:
+            name = step.noting or f"{step.stage}-note"
+            notes = [tasks.add(name, number, take_note, made) for number, made in enumerate(notes)]
+        if step.concludes:
+            tasks.add(step.listing, 0, conclude, step, add_combined(tasks, step, notes))
+            return
         before = tasks.ref(own.decided, 0) if own.decided else None
         tasks.add(step.listing, 0, list_notes, step, List(*notes), before)
 

@@ -206,7 +206,7 @@ class Distinct(Superstep):
         stays = Run(of_keys[0], of_keys[1:]) if of_keys else None
         return Made((summary, len(keys)), run, [block.shape for block in blocks], stays)
 
-    def decide(self, notes: Sequence[tuple[RankSummary, int]]) -> Splitters:
+    def decide(self, notes: Sequence[tuple[RankSummary, int]], decision: Any) -> Splitters:
         summaries, sizes = zip(*notes, strict=True)
         return Splitters(find_splitters(summaries, self.groups, self.order), np.array(sizes, np.int64))
 
@@ -271,7 +271,7 @@ class Cut(Superstep):
         cuts = cuts_at(given.run(), splitters.keys, self.groups, self.order)
         return Made(np.append(cuts, splitters.sizes[given.number]))
 
-    def decide(self, notes: Sequence[IntArray]) -> Cuts:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> Cuts:
         found = np.stack(notes)
         return Cuts(ends_of_cuts(found[:, :-1]), exclusive_scan(found[:, -1]))
 
@@ -344,7 +344,7 @@ class Number(Superstep):
         numbered, _ = self.merged.number(merged, True)
         return Made(numbered.header, stays=merged)
 
-    def decide(self, notes: Sequence[IntArray]) -> IntArray:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> IntArray:
         return np.stack(notes)
 
 

@@ -148,7 +148,7 @@ class SortRuns(Superstep):
         summary = summarize_run(run, self.local.order, samples=self.samples, radix_bits=self.radix_bits)
         return Made(summary, run)
 
-    def decide(self, notes: Sequence[RankSummary]) -> Cuts:
+    def decide(self, notes: Sequence[RankSummary], decision: Any) -> Cuts:
         assert self.groups is not None
         ranks = self.groups.ranks(np.array([summary.size for summary in notes], np.int64))
         found = bounds_at_ranks(notes, ranks, numpy_ops.key_order(self.local.order), self.radix_bits)
@@ -183,7 +183,7 @@ class DrawKeys(Superstep):
         samples = math.ceil(self.candidates * share)
         return Made(draw_keys(run, self.local.order, samples=samples, seed=given.number), run)
 
-    def decide(self, notes: Sequence[DrawnKeys]) -> Candidates:
+    def decide(self, notes: Sequence[DrawnKeys], decision: Any) -> Candidates:
         return bounds.choose_candidates(notes, numpy_ops.key_order(self.local.order), self.candidates)
 
     def mark(self, note: DrawnKeys) -> int:
@@ -213,12 +213,14 @@ class Count(Superstep):
     """Count the keys of a run before each candidate."""
 
     stage = "sort-count"
+    combining = "sort-sum"
     listing = "sort-list"
     moves = "out"
     sums = True
 
     order: Order
     groups: Groups | None  # None if the step is lean
+    fan_in: int
 
     @property
     def lean(self) -> Count:
@@ -227,6 +229,9 @@ class Count(Superstep):
     def work(self, given: Given) -> Made:
         assert given.run is not None
         return Made(count_before(given.run(), given.number, given.decision, self.order))
+
+    def combine(self, notes: Sequence[IntArray]) -> IntArray:
+        return np.sum(notes, axis=0)
 
     def decide_by_sum(self, total: IntArray, decision: Candidates) -> Chosen:
         assert self.groups is not None

@@ -59,7 +59,7 @@ class Whole(Superstep):
         sample = on_host(keys[:: max(len(keys) // SAMPLES, 1)]).tobytes() if fixed else b""
         return Made(([block.shape for block in given.blocks], zlib.crc32(sample)), Run(keys))
 
-    def decide(self, notes: Sequence[tuple[list[tuple[int, ...]], int]]) -> Wholes:
+    def decide(self, notes: Sequence[tuple[list[tuple[int, ...]], int]], decision: Any) -> Wholes:
         shapes = [own for own, _ in notes]
         last = np.outer([sum(map(math.prod, own)) for own in shapes], self.reads)
         return Wholes(Ends(np.zeros_like(last), last), shapes)

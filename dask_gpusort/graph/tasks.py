@@ -19,15 +19,15 @@ NOTHING: Mapping[Key, Any] = MappingProxyType({})
 
 
 class Tasks(dict[Key, Any]):
-    """Hold tasks by key: the name of their stage with a token, and numbers in the stage."""
+    """Hold tasks by key: the name of their stage with a token, and numbers in the stage, behind those of a line."""
 
-    def __init__(self, token: str):
+    def __init__(self, token: str, line: tuple[int, ...] = ()):
         super().__init__()
-        self.token = token
+        self.token, self.line = token, line
 
     def key(self, stage: str, *index: int) -> Key:
         """Name a task."""
-        return (f"{stage}-{self.token}", *index)
+        return (f"{stage}-{self.token}", *self.line, *index)
 
     def ref(self, stage: str, *index: int) -> TaskRef:
         """Refer to a task, which may be part of another graph."""

@@ -575,7 +575,7 @@ def test_groups_are_cut_where_the_bounds_say(monkeypatch, in_tables):
     local = programs.LocalSort(Order(np.dtype("i8")), positions=False)
     notes = [SimpleNamespace(size=size) for size in (10, 9)]
     contents = tuple((chunk, chunk + 1, 0, 1) for chunk in range(3))
-    decision = programs.SortRuns(local, 2, 0, programs.Groups((6, 8, 5), contents)).decide(notes)
+    decision = programs.SortRuns(local, 2, 0, programs.Groups((6, 8, 5), contents)).decide(notes, None)
     ends = decision.ends
     if in_tables:
         ends = sums.KeptEnds(tuple(table_of(ends, number) for number in range(2)), turns.Store())
