@@ -313,8 +313,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
         "gang that gathers: who reads nothing": ("self.reads)", "[True] * len(self.reads))"),
-        "gang that gathers: who has nothing": ("ops.empty(first.dtype,", "ops.empty(bool,"),
-        "gang that gathers: chunks of groups": ('unread = {"group": self.group}', 'unread = {"part": self.group}'),
+        "gang that gathers: who has nothing": (".empty(first.dtype,", ".empty(bool,"),
+        "gang that gathers: chunks of groups": ("step.rereads or side in unread,", "step.rereads,"),
         "gang that gathers: a member without output": (
             "alone = all(self.made[which])",
             "alone = True",
@@ -323,7 +323,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "tuple(chunk - first for chunk in own if chunk >= first)",
             "tuple(chunk for chunk in own)",
         ),
-        "gang that gathers: a chunk is checked": ("checked = blocks.checked() or", "checked = list(blocks.blocks) or"),
+        "gang that gathers: a chunk is checked": (
+            "blocks = part.checked() if part",
+            "blocks = list(part.blocks) if part",
+        ),
         "gang that gathers: a member that changed": ('if fixed else b""', 'if not fixed else b""'),
         "gang that gathers: shapes of a member": ("zlib.crc32(repr(note).encode())", "note[1]"),
         "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),

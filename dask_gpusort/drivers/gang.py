@@ -23,8 +23,8 @@ All members decide from the same notes, so each knows how many rows arrive from 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -36,7 +36,7 @@ from ..chunk.checks import Blocks, DeclaredChunk
 from ..chunk.grid import cut_part
 from ..chunk.labels import on_host
 from ..chunk.run import Run
-from ..functions.program import Ends, Given, Made, Shared, Superstep
+from ..functions.program import Ends, Shared, Superstep
 from ..graph import serialization
 from ..graph.collection import Output
 from ..graph.gang.communicator import Shards
@@ -44,6 +44,7 @@ from ..graph.gang.member import Start
 from ..graph.gang.tasks import chunks_of_last, gang_arrays, one_each
 from ..plan import Runs, Size
 from .recipe import Contents, Input
+from .turns import Listed, Store, Turn, work_on
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,19 @@ class ProgramJob:
 
     def __call__(self, arrays: list[Any], rank: int) -> ProgramWork:
         serialization.register()
-        chunks, ops, first = dict(zip(self.sources[rank], arrays, strict=True)), ops_for(arrays[0]), self.declared[0]
+        chunks = dict(zip(self.sources[rank], arrays, strict=True))
+        # A part without chunks has an empty one: what it sends must have the dtypes of the others.
+        first = replace(self.declared[0], shape=(0,) * len(self.declared[0].shape))
+        nothing = Blocks([ops_for(arrays[0]).empty(first.dtype, first.shape)], [first])
 
         def blocks_of(own: Sequence[int]) -> Blocks:
             return Blocks([chunks[chunk] for chunk in own], [self.declared[chunk] for chunk in own])
 
-        made, blocks = [], {"part": [blocks_of(self.parts[number]) for number in self.members[rank]]}
+        numbers = self.members[rank]
+        blocks = {"part": [blocks_of(self.parts[number]) if self.parts[number] else nothing for number in numbers]}
         blocks["group"] = [blocks_of(self.groups[rank])]
-        with ops.exclusive():
-            for number, own in zip(self.members[rank], blocks["part"], strict=True):
-                # A part without chunks has an empty one: what it sends must have the dtypes of the others.
-                checked = own.checked() or [ops.empty(first.dtype, (0,) * len(first.shape))]
-                made.append(self.steps[0].work(Given(number, None, checked, names=own.names)))
+        pairs = zip(numbers, blocks["part"], strict=True)
+        made = [work_on(self.steps[0], number, Store(), own, None, None, [], None) for number, own in pairs]
         return ProgramWork(self, rank, made, blocks, arrays[0])
 
 
@@ -82,7 +84,7 @@ class ProgramWork:
 
     arrays: tuple[list[Any], ...]
 
-    def __init__(self, job: ProgramJob, rank: int, made: list[Made], blocks: dict[str, list[Blocks]], like: Any):
+    def __init__(self, job: ProgramJob, rank: int, made: list[Turn], blocks: dict[str, list[Blocks]], like: Any):
         self.job, self.rank, self.made = job, rank, made
         self.blocks = blocks  # the chunks of the member's parts, and of its group
         self.ops, self.on_devices = ops_for(like), library_of(like) == "cupy"
@@ -101,44 +103,45 @@ class ProgramWork:
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """All exchanges of one attempt."""
         start.check_unchanged()
-        own: dict[str, list[Made]] = {"part": self.made, "group": [Made()]}
-        self.results: dict[int, list[Made]] = {}
-        decision: Any = None
+        own = {"part": self.made, "group": [Turn(None)]}
+        self.results: dict[int, list[Turn]] = {}
+        listed, unread = Listed(None, {}, [], None, None), {"group"}
         pieces: dict[int, list[tuple[int, Run]]] = {}
-        moved: Ends | None = None
-        unread = {"group"}
         for at, step in enumerate(self.job.steps):
-            side = step.side
+            side, made = step.side, self.made
             if at:
-                numbers = self.numbers[side][self.rank]
-                blocks = self.blocks[side] if step.rereads or side in unread else [Blocks((), ())] * len(numbers)
-                unread.discard(side)
-                given = [
-                    _given(number, decision, chunks, pieces.get(number, ()), one, moved)
-                    for number, chunks, one in zip(numbers, blocks, own[side], strict=True)
-                ]
-                self.last = at, given
+                self.last = at, own[side], step.rereads or side in unread, listed, pieces
                 if at + 1 == len(self.job.steps):
                     return
-                made = self.results[at] = self._turns(at, given)
-            else:
-                made = self.made
+                unread.discard(side)
+                made = self._turns(*self.last)
             if step.keeps:
                 own[side] = made
+            decision, out, pieces = listed.decision, listed.out, {}
             if (notes := [one.note for one in made])[0] is not None:
                 counts = (yield from self._share(side, notes)) if at else start.summaries
                 if isinstance(notes[0], Shared):
                     counts = yield from self._share_rows(notes, counts)
                 decision = step.decide(self._in_order(side, counts), decision)
             if step.moves:
-                moved = decision.ends if moved is None else moved.back
+                out = decision.ends if out is None else out.back
                 senders = own[side] if step.moves == "out" else made
-                pieces = yield from self._move(side, [one.run for one in senders if one.run is not None], moved)
+                pieces = yield from self._move(side, [one.runs[0] for one in senders if one.runs], out)
+            listed = Listed(decision, {}, [], out if step.moves else None, out)
 
-    def _turns(self, at: int, given: Sequence[Given]) -> list[Made]:
-        """One superstep of the member's parts, or of its group."""
-        with self.ops.exclusive():
-            return [self.job.steps[at].work(one) for one in given]
+    def _turns(
+        self, at: int, own: Sequence[Turn], reads: bool, listed: Listed, pieces: dict[int, list[tuple[int, Run]]]
+    ) -> list[Turn]:
+        """One superstep of the member's parts, or of its group; `reads` says whether they read their chunks."""
+        step = self.job.steps[at]
+        numbers, blocks = self.numbers[step.side][self.rank], self.blocks[step.side]
+        self.results[at] = []
+        for number, chunks, kept in zip(numbers, blocks, own, strict=True):
+            # The chunks are those that it has noted, so it need not look whether they are.
+            known = chunks if reads else None, replace(kept, note=None), listed, pieces.get(number, [])
+            ends = listed.ends.to(number) if listed.ends is not None else None
+            self.results[at].append(work_on(step, number, Store(), *known, ends))
+        return self.results[at]
 
     def _in_order(self, side: str, found: Sequence[Sequence[Any]]) -> list[Any]:
         """What each member has of its parts, or its group, in the order of the parts or groups."""
@@ -179,10 +182,10 @@ class ProgramWork:
 
     def finish(self) -> None:
         """Run the last superstep, and make the results."""
-        job, (at, given) = self.job, self.last
-        if job.steps[at].side == "group":
-            del self.made, self.blocks
-        self.results[at] = self._turns(at, given)
+        job = self.job
+        if job.steps[-1].side == "group":
+            del self.made
+        self._turns(*self.last)
         found = [self._chunks(step, which) for step, which in job.results]
         del self.last, self.results
         complete(next((own[0] for own in found if own), None))
@@ -205,19 +208,6 @@ class ProgramWork:
 def _counts_of(note: Any) -> Any:
     """A note, or the counts of what is shared, the number of rows first."""
     return np.array([len(note.rows), *note.counts], np.int64) if isinstance(note, Shared) else note
-
-
-def _given(
-    number: int, decision: Any, blocks: Blocks, pieces: Sequence[tuple[int, Run]], own: Made, ends: Ends | None
-) -> Given:
-    """What a part or a group gets, of which `own` has made what it keeps."""
-    run, stays = (None if one is None else _give(one) for one in (own.run, own.stays))
-    before = ends.to(number).before if ends else 0
-    return Given(number, decision, blocks.checked(), pieces, run, own.memo, stays, before, blocks.names)
-
-
-def _give(run: Run) -> Callable[[], Run]:
-    return lambda: run
 
 
 def run_in_gang(
