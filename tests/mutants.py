@@ -304,7 +304,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of a statistic: memory": ("workers, plan.moved_bytes)", "workers, 0)"),
     },
     "graph/test_gang_select.py::test_members_and_one_task_more": {
-        "gang of a statistic: all members": ("() if alone else made if", "() if alone else () if"),
+        "gang of a statistic: all members": ("List() if alone else tasks.refs(", "List() if alone or small else tasks.refs("),
     },
     (
         "api/test_functions.py::test_in_a_gang[take] api/test_functions.py::test_in_a_gang[take_along_axis] "
@@ -319,10 +319,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "alone = all(self.made[which])",
             "alone = True",
         ),
-        "gang that gathers: chunks of the last input": (
-            "tuple(chunk - first for chunk in own if chunk >= first)",
-            "tuple(chunk for chunk in own)",
-        ),
+        "gang that gathers: chunks of the last input": ("owned[-1][number]", "owned[-1][0]"),
         "gang that gathers: a chunk is checked": (
             "blocks = part.checked() if part",
             "blocks = list(part.blocks) if part",

@@ -36,12 +36,13 @@ from ..chunk.checks import Blocks, DeclaredChunk
 from ..chunk.grid import cut_part
 from ..chunk.labels import on_host
 from ..chunk.run import Run
+from ..config import setting
 from ..functions.program import Ends, Shared, Superstep
 from ..graph import serialization
-from ..graph.collection import Output
+from ..graph.collection import Output, new_arrays
 from ..graph.gang.communicator import Shards
 from ..graph.gang.member import Start
-from ..graph.gang.tasks import chunks_of_last, gang_arrays, one_each
+from ..graph.gang.tasks import GangRecipe
 from ..plan import Runs, Size
 from .recipe import Contents, Input
 from .turns import Listed, Store, Turn, work_on
@@ -237,12 +238,19 @@ def run_in_gang(
     sizes = outputs[0].chunks[0] if contents else ()
     divided = tuple((range(first, last), sizes[first:last]) for first, last, *_ in contents)
     job = ProgramJob(tuple(steps), tuple(results), declared, sources, members, parts, groups, divided)
-    made = []
+    made: list[Runs] = []
     for (at, _), output in zip(results, outputs, strict=True):
+        side = steps[at].side
+        owned = [one.owned for one in own if one.side == side]
         if contents:
             made.append(tuple(tuple(numbers) for numbers, _ in divided))
-        elif any(one.side == steps[at].side for one in own):
-            made.append(chunks_of_last(inputs, sources))
-        else:
-            made.append(one_each(output, len(members)))
-    return gang_arrays(job, inputs, sources, made, outputs, prefix)
+        elif owned:
+            numbers = members if side == "part" else [(member,) for member in range(len(members))]
+            made.append(tuple(tuple(concat(owned[-1][number] for number in one)) for one in numbers))
+        else:  # of each of the first members
+            chunks = range(math.prod(map(len, output.chunks)))
+            made.append(tuple(tuple(chunks[member : member + 1]) for member in range(len(members))))
+    names, numblocks = tuple(array.name for array in inputs), tuple(array.numblocks for array in inputs)
+    on_devices = library_of(inputs[0]._meta) == "cupy"
+    recipe = GangRecipe(job, names, numblocks, sources, tuple(made), setting("gang_timeout"), on_devices)
+    return new_arrays(recipe, inputs, outputs, prefix)
