@@ -11,8 +11,8 @@ import pytest
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.functions.selection import selection_steps
 from dask_gpusort.chunk.checks import declared_chunks
+from dask_gpusort.functions.selection import selection_steps
 from dask_gpusort.plan import InputChunks, Workers, select
 from dask_gpusort.table import Statistic
 
