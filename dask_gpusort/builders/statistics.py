@@ -114,12 +114,11 @@ def select_by_samples(
     steps, output = _steps(array, statistic, axes, keepdims, plan), _output_of(array, statistic, axes, keepdims)
     kept, dims = _dims(array, statistic, axes, keepdims)
     parts = tuple((part,) for part in range(math.prod(array.numblocks[axis] for axis in axes)))
-    own, results = Input("the input", array.dtype, array.chunks, parts), (Result(len(steps) - 1, 0),)
-    recipe, inputs = (
-        ProgramRecipe(steps, results, (array.name,), (own,), 1, "threads", lanes=kept, output_dims=dims),
-        [array],
-    )
-    if not plan.held:
+    own, results = (Input("the input", array.dtype, array.chunks, parts),), (Result(len(steps) - 1, 0),)
+    names, held = (array.name,), plan.held
+    recipe = ProgramRecipe(steps, results, names, own, 1, "threads", lanes=kept, output_dims=dims, held=held)
+    inputs = [array]
+    if not held:
         name, chunks = recipe.first_decisions
         graph = HighLevelGraph.from_collections(name, StageLayer(recipe.first_stages), [array])
         first = da.Array(graph, name, chunks, dtype=object)

@@ -161,13 +161,13 @@ class ProgramWork:
         self, notes: Sequence[Shared], counts: Sequence[Sequence[Any]]
     ) -> Generator[Shards, list[Run], list[Any]]:
         """Exchange the rows of notes, of which all have the counts."""
-        mine = Run.concat([note.rows for note in notes], copy=None)
+        mine = Run(self.ops.concatenate([note.rows for note in notes]))
         lengths = [[int(own[0]) for own in one] for one in counts]
         received = yield Shards([mine for _ in self.members], list(map(sum, lengths)))
         found = []
         for run, one, sizes in zip(received, counts, lengths, strict=True):
             ends = pairwise(accumulate(sizes, initial=0))
-            found.append([Shared(own[1:], run[slice(*end)]) for own, end in zip(one, ends, strict=True)])
+            found.append([Shared(own[1:], run.keys[slice(*end)]) for own, end in zip(one, ends, strict=True)])
         return found
 
     def _move(

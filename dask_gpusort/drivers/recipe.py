@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import getitem
@@ -22,6 +22,7 @@ from ..plan import Exchange, Runs
 from . import turns
 from .kept import KeptRuns
 from .tasks import Pace, PlainTasks
+from .wiring import decides_alone
 
 Driver = Literal["threads", "kept", "tasks"]
 #: The drivers of exchanges whose runs stay where they are made; others are by tasks.
@@ -76,6 +77,10 @@ class ProgramRecipe(ArrayRecipe):
     #: Dimensions of the inputs whose chunks are in different lines: the program runs for each line.
     lanes: tuple[int, ...] = ()
     output_dims: tuple[int, ...] = ()  # the dimension of the inputs that each of an output is, else -1; () if the same
+    #: Whether the input stays in memory until it is read again. Else it is read from another array then, and the
+    #: supersteps before are in another layer. One task that has what all parts make would keep much of it in memory.
+    held: bool = True
+    again: str = field(default="", compare=False)  # the name of that array
 
     @property
     def takes_held_chunks(self) -> bool:
@@ -91,7 +96,9 @@ class ProgramRecipe(ArrayRecipe):
         if self.driver == "tasks":
             pace = self.pace or Pace(tuple((part,) for part in range(len(self.inputs[0].owned))))
             return PlainTasks(self.steps, self.groups, pace)
-        return KeptRuns(self.steps, self.driver == "kept")
+        counts = {"part": len(self.inputs[0].owned), "group": self.groups}
+        turns = range(0 if self.held else self._first, len(self.steps))
+        return KeptRuns(self.steps, self.driver == "kept", counts, turns, not self.held)
 
     @cached_property
     def _lines(self) -> dict[tuple[int, ...], dict[str, list[Owned]]]:
@@ -111,23 +118,44 @@ class ProgramRecipe(ArrayRecipe):
     @cached_property
     def _alone(self) -> dict[int, int]:
         """Groups whose last superstep makes one chunk, of the only output, and the number of that chunk."""
+        if decides_alone(self.steps[self.results[0].step - 1]):
+            return {0: 0}
         if len(self.results) > 1 or self.driver == "threads":
             return {}
         groups = enumerate(self.contents)
         return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
 
+    @cached_property
+    def _first(self) -> int:
+        """How many supersteps are before the one that reads the inputs again."""
+        return next((at for at, step in enumerate(self.steps) if step.rereads), 0)
+
+    @property
+    def first_decisions(self) -> tuple[str, Chunks]:
+        """Name and chunks of an array of the decisions of each line before the inputs are read again."""
+        lines = (len(self.inputs[0].chunks[dim]) for dim in self.lanes)
+        return f"{self.steps[self._first - 1].listing}-{self.token}", (*((1,) * count for count in lines), (1,))
+
+    def first_stages(self) -> Tasks:
+        """Tasks from the input chunks to these decisions."""
+        assert isinstance(self._driver, KeptRuns)
+        return self._stages(replace(self._driver, turns=range(self._first)), NOTHING)
+
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the input chunks to the results; chunks in `held` become part of them."""
+        return self._stages(self._driver, held)
+
+    def _stages(self, driver: KeptRuns | PlainTasks, held: Mapping[Key, Any]) -> Tasks:
         found = Tasks(self.token)
 
         def blocks_of(own: Owned) -> Any:
-            chunks = List(*(chunk_of(key, held) for key, _ in own))
+            chunks = List(*(chunk_of((self.again or key[0], *key[1:]), held) for key, _ in own))
             return Task(None, Blocks, chunks, [one for _, one in own]) if own else None
 
         for line, owned in self._lines.items():
             tasks = Tasks(self.token, line)
             blocks = {side: list(map(blocks_of, own)) for side, own in owned.items()}
-            self._driver.add(tasks, blocks, self._alone)
+            driver.add(tasks, blocks, self._alone)
             found |= tasks
         return found
 
@@ -144,9 +172,11 @@ class ProgramRecipe(ArrayRecipe):
         """Add the chunks of one output array that a line makes."""
         at, array = self.results[which]
         step = self.steps[at]
+        key = self._key(name, dict(zip(self.lanes, tasks.line, strict=True)), chunks)
         if step.concludes:
-            key = self._key(name, dict(zip(self.lanes, tasks.line, strict=True)), chunks)
             tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
+        elif decides_alone(self.steps[at - 1]):
+            self._driver.put_last(tasks, key, 0, array)
         elif self.contents:
             self._divided(tasks, name, step.stage, array, chunks)
         elif not chunks and step.side == "group":  # one number, which each group has

@@ -46,8 +46,8 @@ class Turn:
 
 def split_turn(turn: Turn) -> tuple[Any, list[Any]]:
     """What is pickled of a turn, and its arrays."""
-    counts, note = turn.note if isinstance(turn.note, Shared) else (None, turn.note)
-    kept = *turn.runs, turn.stays, note
+    counts, *note = turn.note if isinstance(turn.note, Shared) else (None, turn.note)
+    kept = *turn.runs, turn.stays, note if counts is not None else turn.note
     kinds = [type(one) if isinstance(one, (Run, list)) else None for one in kept]
     others = [one if kind is None else None for one, kind in zip(kept, kinds, strict=True)]
     parts = [one.arrays if isinstance(one, Run) else one if isinstance(one, list) else () for one in kept]
@@ -62,11 +62,12 @@ def join_turn(kept: Any, arrays: Sequence[Any]) -> Turn:
     counts, mark, name, memo, others, kinds, are_lists, lengths = kept
     parts = [list(arrays[first:last]) for first, last in pairwise(accumulate(lengths, initial=0))]
     joined = zip(parts, kinds, others, strict=False)
+    note: Any
     *runs, stays, note = (
         Run(part[0], tuple(part[1:])) if kind is Run else part if kind is list else other
         for part, kind, other in joined
     )
-    note = note if counts is None else Shared(counts, note)
+    note = note if counts is None else Shared(counts, *note)
     found = (part if is_list else part[0] for part, is_list in zip(parts[len(others) :], are_lists, strict=True))
     return Turn(note, mark, name, tuple(runs), memo, stays, tuple(found))
 

@@ -34,10 +34,10 @@ from ..table import IntArray
 
 
 class Shared(NamedTuple):
-    """A note with rows that the decision needs, on the device if the chunks are."""
+    """A note with rows that the decision needs."""
 
     counts: IntArray  # int64
-    rows: Run
+    rows: Any  # an array, on the device if the chunks are
 
 
 class Given(NamedTuple):

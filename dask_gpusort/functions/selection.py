@@ -80,12 +80,12 @@ def _sorted(lanes: Sequence[Any]) -> list[Any]:
     return [ops_for(keys).sort_rows(keys, Order(keys.dtype), 0) for keys in lanes]
 
 
-def pack(taken: Sequence[Taken]) -> tuple[IntArray, Run]:
+def pack(taken: Sequence[Taken]) -> tuple[IntArray, Any]:
     """The counts and the keys of what is taken of some lanes."""
     counts = [[len(keys), *numbers, ends.shape[1], *ends.flat] for keys, ends, *numbers in taken]
     keys = [one.keys for one in taken]
-    run = Run(ops_for(keys[0]).concatenate(keys) if len(keys) > 1 else keys[0])
-    return np.concatenate([np.array(own, np.int64) for own in counts]), run
+    joined = ops_for(keys[0]).concatenate(keys) if len(keys) > 1 else keys[0]
+    return np.array([count for own in counts for count in own], np.int64), joined
 
 
 def unpack(counts: IntArray, keys: Any) -> list[Taken]:
@@ -145,10 +145,10 @@ class Draw(Superstep):
     def work(self, given: Given) -> Made:
         (chunk,) = given.blocks
         none = np.empty((ENDS, 0), np.int64)
-        counts, run = pack(
+        counts, keys = pack(
             [self._take(keys, given.number, ops_for(keys).count_nans(keys), none) for keys in self.lanes(chunk)]
         )
-        return Made(Shared(np.array([chunk.ndim, *chunk.shape, *counts]), run))
+        return Made(Shared(np.array([chunk.ndim, *chunk.shape, *counts]), keys))
 
     def decide(self, notes: Sequence[Shared], decision: Any) -> Brackets:
         assert self.statistic is not None
@@ -182,7 +182,7 @@ class DrawAgain(Draw):
         return Made(Shared(*pack([self._take(one.keys, given.number, 0, one.ends) for one in _kept(given)])))
 
     def decide(self, notes: Sequence[Shared], decision: Brackets) -> Brackets:
-        lanes = list(zip(*(unpack(note.counts, note.rows.keys) for note in notes), strict=True))
+        lanes = list(zip(*(unpack(note.counts, note.rows) for note in notes), strict=True))
         found = zip(_resolve(decision.searches, lanes), lanes, strict=True)
         return decision._replace(searches=[self._enclose(search, lane) for search, lane in found])
 
@@ -214,8 +214,8 @@ class Extract(Superstep):
         extract = ops.extract_sorted if self.sorts else ops.extract
         pairs = zip(lanes, brackets.searches, strict=True)
         found = (extract(keys, search.low, search.high) for keys, search in pairs)
-        counts, run = pack([Taken(keys, ends) for ends, keys in found])
-        return Made(counts if self.moves else None, run, counts)
+        counts, inside = pack([Taken(keys, ends) for ends, keys in found])
+        return Made(counts if self.moves else None, Run(inside), counts)
 
     def decide(self, notes: Sequence[IntArray], decision: Brackets) -> Inside:
         lanes = list(zip(*(unpack(counts, range(sys.maxsize)) for counts in notes), strict=True))
@@ -290,7 +290,7 @@ def selection_steps(
 
 def drawn_of(note: Shared) -> list[Taken]:
     """The samples of each lane of a part, from its first note."""
-    return unpack(note.counts[1 + note.counts[0] :], note.rows.keys)
+    return unpack(note.counts[1 + note.counts[0] :], note.rows)
 
 
 def enclose(search: selection.Search, samples: Sequence[Any], wanted: np.ndarray) -> selection.Search:

@@ -72,7 +72,7 @@ class ArrayRecipe:
     @cached_property
     def token(self) -> str:
         """What the names of the tasks contain: equal recipes of a class have equal tasks."""
-        return tokenize(type(self).__name__, *(getattr(self, field.name) for field in fields(self)))
+        return tokenize(type(self).__name__, *(getattr(self, field.name) for field in fields(self) if field.compare))
 
     @property
     def takes_held_chunks(self) -> bool:

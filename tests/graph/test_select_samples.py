@@ -126,7 +126,7 @@ def test_a_source_that_changes_is_found_out(quantiles):
 def test_chunks_that_do_not_fit_their_array(change):
     x = da.from_array(np.arange(100.0), chunks=10)
     x = x.map_blocks(change, dtype=float, meta=np.empty(0))
-    with pytest.raises((ValueError, TypeError), match=r"chunk size says 10|has dtype float32 where its array says"):
+    with pytest.raises((ValueError, TypeError), match=r"where its array says (\(10,\)|float64)"):
         computed(dask_gpusort.median(x, strategy="samples"))
 
 
