@@ -304,7 +304,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of a statistic: memory": ("workers, plan.moved_bytes)", "workers, 0)"),
     },
     "graph/test_gang_select.py::test_members_and_one_task_more": {
-        "gang of a statistic: all members": ("List() if alone else tasks.refs(", "List() if alone or small else tasks.refs("),
+        "gang of a statistic: all members": (
+            "List() if alone else tasks.refs(",
+            "List() if alone or small else tasks.refs(",
+        ),
     },
     (
         "api/test_functions.py::test_in_a_gang[take] api/test_functions.py::test_in_a_gang[take_along_axis] "

@@ -23,7 +23,7 @@ from dask_gpusort.chunk.distinct import Columns, find_distinct
 from dask_gpusort.chunk.reducers import count_distinct, most_common, top_keys
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.chunk.tie_groups import METHODS
-from dask_gpusort.drivers import gang
+from dask_gpusort.drivers import gang, turns
 from dask_gpusort.functions import selection
 from dask_gpusort.graph import serialization
 from dask_gpusort.kernels.launch.launch import Launch
@@ -319,16 +319,17 @@ def test_a_selection_by_samples(device, monkeypatch, dtype, sorts):
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
 def test_a_selection_by_a_gang(device, monkeypatch, dtype, sorts):
     """Two lanes in chunks of two members, over two rounds."""
-    for module in (selection, gang):
+    for module in (selection, gang, turns):
         monkeypatch.setattr(module, "ops_for", lambda array: cupy_ops)
-    monkeypatch.setattr(gang, "complete", lambda array: array)
+    for module in (gang, turns):
+        monkeypatch.setattr(module, "complete", lambda array: array)
     monkeypatch.setattr("dask_gpusort.chunk.run.concatenate", cupy_ops.concatenate)
     keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")]).reshape(2, -1)
     statistic = Statistic.quantiles([0.01, 0.5, 1], "lower", skip_nan=True)
     rounds = (3.0, 2.0), (sorts == BOTH_PASSES, sorts > 0), 2
     steps = selection.selection_steps(statistic, (1,), keys.dtype, True, *rounds)
     declared, sources = declared_chunks("x", keys.dtype, ((2,), (300, 0, 400))), ((0, 2), (1,))
-    job = gang.ProgramJob(steps, ((4, 0),), tuple(declared), sources, (((0,), (2,)), ((1,),)))
+    job = gang.ProgramJob(steps, ((4, 0),), tuple(declared), sources, sources, ((0,), (1,), (2,)), ((), ()))
     first, empty, last = (device.array(part) for part in np.split(keys, [300, 300], 1))
     works = [job([first, last], 0), job([empty], 1)]
     assert gangs.attempt(works) == 5
