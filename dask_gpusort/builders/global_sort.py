@@ -18,7 +18,7 @@ from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..drivers.tasks import Pace
 from ..functions.joined import JoinedSort
 from ..functions.program import Superstep
-from ..functions.sort import CheckAndDraw, CheckRuns, Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
+from ..functions.sort import Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import choose_exchange, install_or_else
 from ..graph.explain import note
@@ -214,12 +214,11 @@ def global_sort(
 def _steps(plan: Plan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
     """The program of a sort."""
     groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known)
+    stage = "sort-check" if local.presorted else "sort-local"
     if plan.candidates:
-        draw = CheckAndDraw if local.presorted else DrawKeys
-        keys = sum(plan.sizes)
-        return draw(local, plan.candidates, keys, len(plan.runs)), Count(plan.order, groups, counting.FAN_IN), merge
-    sort = CheckRuns if local.presorted else SortRuns
-    return sort(local, plan.samples, plan.radix_bits, groups), merge
+        draw = DrawKeys(local, plan.candidates, sum(plan.sizes), len(plan.runs), stage)
+        return draw, Count(plan.order, groups, counting.FAN_IN), merge
+    return SortRuns(local, plan.samples, plan.radix_bits, groups, stage), merge
 
 
 def _pace(plan: Plan) -> Pace | None:

@@ -125,9 +125,8 @@ class Cuts(NamedTuple):
 
 @dataclass(frozen=True)
 class SortRuns(Superstep):
-    """Sort the chunks of a part, and sample them."""
+    """Sort the chunks of a part, or look whether they are sorted, and sample them."""
 
-    stage = "sort-local"
     noting = "sort-count"
     listing = "sort-scan"
     shards = "sort-scatter"
@@ -138,6 +137,7 @@ class SortRuns(Superstep):
     samples: int
     radix_bits: int
     groups: Groups | None  # None if the step is lean
+    stage: str = "sort-local"
 
     @property
     def lean(self) -> SortRuns:
@@ -158,17 +158,10 @@ class SortRuns(Superstep):
         return note.checksum
 
 
-class CheckRuns(SortRuns):
-    """Look whether the chunks of a part are sorted, and sample them."""
-
-    stage = "sort-check"
-
-
 @dataclass(frozen=True)
 class DrawKeys(Superstep):
-    """Sort the chunks of a part, and draw random keys of it."""
+    """The same, and draw random keys."""
 
-    stage = "sort-local"
     listing = "sort-scan"
     keeps = True
 
@@ -176,6 +169,7 @@ class DrawKeys(Superstep):
     candidates: int  # of all runs
     keys: float  # of all runs, nan if unknown
     runs: int
+    stage: str = "sort-local"
 
     def work(self, given: Given) -> Made:
         run = self.local.run(given.blocks, given.names)
@@ -191,12 +185,6 @@ class DrawKeys(Superstep):
         return zlib.crc32(
             positions.tobytes() + (keys.tobytes() if is_fixed_width(keys.dtype) else b""), size & 0xFFFFFFFF
         )
-
-
-class CheckAndDraw(DrawKeys):
-    """Look whether the chunks of a part are sorted, and draw random keys of it."""
-
-    stage = "sort-check"
 
 
 class Chosen(NamedTuple):
