@@ -25,7 +25,7 @@ import numpy as np
 from dask.typing import Key
 
 from ..chunk import ops_for
-from ..chunk.checks import Blocks, DeclaredChunk, declared_chunks
+from ..chunk.checks import Blocks, DeclaredChunk
 from ..chunk.grid import in_shapes
 from ..config import setting
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
@@ -199,7 +199,7 @@ class KeysToAll(ArrayRecipe):
         tasks = Tasks(self.token)
         needles, *keys = (
             [self._blocks(number, one, own, held) for own in self.inputs[number].owned]
-            for number, one in enumerate(self._declared)
+            for number, one in enumerate(each.declared for each in self.inputs)
         )
         joined = [
             tasks.add("search-join", group, join_blocks, self.question, *own)
@@ -219,7 +219,7 @@ class KeysToAll(ArrayRecipe):
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the joined keys, or from the results of neighbouring chunks, to the output chunks."""
-        tasks, needles = Tasks(self.token), self._declared[0]
+        tasks, needles = Tasks(self.token), self.inputs[0].declared
         if not self.inputs[0].owned:
             for one in needles:
                 block = TaskRef((self.names[0], *one.index))
@@ -228,10 +228,6 @@ class KeysToAll(ArrayRecipe):
             for number, chunk in enumerate(own):
                 tasks.put((name, *needles[chunk].index), getitem, tasks.ref("search-scatter", bundle), number)
         return tasks
-
-    @property
-    def _declared(self) -> list[list[DeclaredChunk]]:
-        return [declared_chunks(one.what, one.dtype, one.chunks) for one in self.inputs]
 
 
 def join_blocks(question: Question, keys: Blocks, *others: Blocks) -> SortedKeys:

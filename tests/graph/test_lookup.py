@@ -41,8 +41,8 @@ def test_tasks_of_groups():
     for exchange, tasks in (
         # Each group is joined; the needles are one bundle here, which has all groups.
         ("auto", 4 + 1 + 1),
-        # By tasks the keys of a group and the cuts of a bundle have a note each; needles have two tasks in each group.
-        ("tasks", 2 * 4 + 1 + (4 + 2 * 4) + 1),
+        # By tasks the keys of a group have a note each; needles have two tasks in each group.
+        ("tasks", 2 * 4 + 1 + (3 + 2 * 4) + 1),
     ):
         with dask.config.set({"gpusort.groups": 4, "gpusort.exchange": exchange}):
             lazy = dask_gpusort.searchsorted(x, v)
