@@ -93,9 +93,10 @@ def unpack(counts: IntArray, keys: Any) -> list[Taken]:
     taken, first = [], 0
     while len(counts):
         length, *numbers, brackets = counts[:COUNTS].tolist()
-        ends, counts = np.split(counts[COUNTS:], [ENDS * brackets])
-        taken.append(Taken(keys[first : first + length], ends.reshape(ENDS, brackets), *numbers))
-        first += length
+        stop = COUNTS + ENDS * brackets
+        ends = counts[COUNTS:stop].reshape(ENDS, brackets)
+        taken.append(Taken(keys[first : first + length], ends, *numbers))
+        counts, first = counts[stop:], first + length
     return taken
 
 
