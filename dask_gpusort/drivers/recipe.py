@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -21,6 +21,7 @@ from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..plan import Exchange, Runs
 from . import turns
 from .kept import KeptRuns
+from .notes import conclude
 from .tasks import Pace, PlainTasks
 
 Driver = Literal["threads", "kept", "tasks"]
@@ -146,7 +147,10 @@ class ProgramRecipe(ArrayRecipe):
         step = self.steps[at]
         if step.concludes:
             key = self._key(name, dict(zip(self.lanes, tasks.line, strict=True)), chunks)
-            tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
+            if step.listing:
+                tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
+            else:
+                tasks.put(key, conclude, step, tasks.refs(step.stage, range(len(self.inputs[0].owned))))
         elif self.contents:
             self._divided(tasks, name, step.stage, array, chunks)
         elif not chunks and step.side == "group":  # one number, which each group has
@@ -184,3 +188,24 @@ class ProgramRecipe(ArrayRecipe):
                 ends = pairwise(accumulate(map(int, sizes[first:last]), initial=0))
                 for chunk, end in zip(range(first, last), ends, strict=True):
                     tasks.put((name, chunk, *behind), turns.take_part, made, array, *end)
+
+
+def recipe_of_lines(
+    steps: tuple[Superstep, ...],
+    results: int,
+    arrays: Sequence[Any],
+    lanes: tuple[int, ...] = (),
+    output_dims: tuple[int, ...] = (),
+) -> ProgramRecipe:
+    """The recipe of a program without groups, whose last superstep makes some results of arrays: keys, then values.
+
+    Each chunk of a line is a part.
+    """
+    keys = arrays[0]
+    count = math.prod(blocks for dim, blocks in enumerate(keys.numblocks) if dim not in lanes)
+    parts = tuple((part,) for part in range(count))
+    inputs = [Input("the input", keys.dtype, keys.chunks, parts)]
+    inputs += [Input(f"values {number}", None, value.chunks, parts) for number, value in enumerate(arrays[1:])]
+    found = tuple(Result(len(steps) - 1, which) for which in range(results))
+    names = tuple(array.name for array in arrays)
+    return ProgramRecipe(steps, found, names, tuple(inputs), 0, "tasks", lanes=lanes, output_dims=output_dims)

@@ -187,7 +187,9 @@ class PlainTasks:
                 arrived = self._replies(tasks, own, parts, arrived)
                 continue
             if step.side == "part":
-                self._bundles(tasks, own, parts, arrived)
+                for bundle in range(len(self.pace.bundles) if step.stage else 0):
+                    turn = self._bundle(tasks, own, bundle, parts, arrived.get(bundle, []))
+                    tasks.add(step.stage, bundle, *turn, **self._placed_bundle(bundle))
             else:
                 for group in (one for one in range(self.groups) if not (last and one in alone)):
                     turn = self._group(tasks, own, group, parts[group], arrived.get(group, []))
@@ -209,7 +211,11 @@ class PlainTasks:
         if step.side == "group":
             return tasks.ref(step.stage, number)
         bundle, at = self._positions[number]
-        return Task(None, turn_of, tasks.ref(step.stage, bundle), at)
+        made: Any = tasks.ref(step.stage, bundle)
+        if not step.stage:
+            *_, own = wire(self.steps)
+            made = Task(None, *self._bundle(tasks, own, bundle, [None] * len(self._positions), []))
+        return Task(None, turn_of, made, at)
 
     @cached_property
     def _positions(self) -> dict[int, tuple[int, int]]:
@@ -220,13 +226,13 @@ class PlainTasks:
         """The parts of each bundle, or each group."""
         return list(self.pace.bundles) if side == "part" else [(group,) for group in range(self.groups)]
 
-    def _bundles(self, tasks: Tasks, own: Wired, parts: Sequence[Any], arrived: Arrivals) -> None:
-        """Add a superstep of all parts."""
-        for bundle, numbers in enumerate(self.pace.bundles):
-            kept, decided = _known(tasks, own, bundle)
-            chunks, shards = List(*(parts[number] for number in numbers)), List(*arrived.get(bundle, []))
-            turns = own.step.lean, numbers, chunks, kept, decided, shards
-            tasks.add(own.step.stage, bundle, take_bundle, *turns, **self._placed_bundle(bundle))
+    def _bundle(
+        self, tasks: Tasks, own: Wired, bundle: int, parts: Sequence[Any], shards: Sequence[TaskRef]
+    ) -> tuple[Any, ...]:
+        """A superstep of the parts of a bundle: a task's function and arguments."""
+        numbers = self.pace.bundles[bundle]
+        chunks = List(*(parts[number] for number in numbers))
+        return take_bundle, own.step.lean, numbers, chunks, *_known(tasks, own, bundle), List(*shards)
 
     def _group(self, tasks: Tasks, own: Wired, group: int, part: Any, shards: Sequence[TaskRef]) -> tuple[Any, ...]:
         """A superstep of a group: a task's function and arguments."""

@@ -201,7 +201,7 @@ def work_on(
         mark = own.mark if own is not None else ()
         if step.keeps:
             noted = 0 if made.note is None else step.mark(made.note)
-            mark = noted, *(one.checksum for one in kept if not isinstance(one, Run))
+            mark = noted, *(one.checksum for one in kept if not isinstance(one, (Run, list)))
         at_hand = None if made.stays is None else kept.pop()
     complete(like)
     name = given.names[0] + ", or one that it is joined with," * (len(blocks) > 1) if blocks else ""
@@ -234,7 +234,7 @@ def list_turns(
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
     decides = turns[0].note is not None
     decision: Any = step.decide([turn.note for turn in turns]) if decides else before and before.decision
-    marks = {step.side: [turn.mark for turn in turns], **(before.marks if before else {})}
+    marks = {**(before.marks if before else {}), step.side: [turn.mark for turn in turns]}
     out = before.out if before is not None else None
     if not step.moves:
         return Listed(decision, marks, [], None, out)

@@ -45,7 +45,7 @@ class Given(NamedTuple):
     #: What this part or group has kept in an earlier superstep: as `Made` says.
     run: Callable[[], Run] | None = None
     memo: Any = None
-    stays: Callable[[], Run] | None = None
+    stays: Callable[[], Any] | None = None
     before: int = 0  # rows that lie before those that arrived, in the runs of all senders
     names: Sequence[str] = ()  # of its chunks, for error messages
 
@@ -57,15 +57,15 @@ class Made(NamedTuple):
     note: Any = None
     #: Rows that this superstep or a later one moves; with `portions` it may be an iterator of one run for each piece.
     run: Run | None = None
-    memo: Any = None  # small, and `stays`, of any size, for later supersteps of the same part or group
-    stays: Run | None = None
+    memo: Any = None  # small, for later supersteps of the same part or group
+    stays: Any = None  # the same, of any size: a run, or of what no cluster keeps a list of arrays
     arrays: tuple[Any, ...] = ()  # results; of one that has chunks of inputs, lists with an array for each chunk
 
 
 class Superstep:
     """One superstep: a subclass is a frozen dataclass that can be pickled, and its methods are pure functions."""
 
-    stage: ClassVar[str]  # name of its tasks
+    stage: ClassVar[str]  # name of its tasks; "" of a last one that the tasks of the output chunks take
     noting: ClassVar[str] = (
         ""  # name of the tasks that give its notes alone, if it is not that of the stage and "-note"
     )
@@ -84,7 +84,8 @@ class Superstep:
     fan_in: int
     #: Whether the decision is made from the combined note of all, and the ends of each sender from its own note.
     sums: ClassVar[bool] = False
-    concludes: ClassVar[bool] = False  # whether the decision is the results, an array of each
+    #: Whether its decision is the result; with a `listing`, the results, an array of each.
+    concludes: ClassVar[bool] = False
 
     @property
     def holds(self) -> bool:

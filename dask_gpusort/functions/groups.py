@@ -1,0 +1,105 @@
+r"""Order statistics of groups as a program: parts are chunks of labels and keys that are sorted by both.
+
+The keys of a group may be in several parts, one behind another::
+
+    part        Edge        its first and its last group             notes: these; decision: those of all
+                    |
+                Pick        the keys at the ranks of each of its groups that are in this part, which stay
+                    |                                                notes: of its first group; decision: all of them
+                Join        with what the parts behind know of their first group: the groups that begin here
+                or
+                JoinAll     the same; the decision is the result, of all groups
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..chunk import complete
+from ..chunk.groups import Edges, Picked, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups
+from ..chunk.labels import on_host
+from ..table import Statistic
+from .program import Given, Made, Superstep
+
+
+@dataclass(frozen=True)
+class Edge(Superstep):
+    """Find the first and the last group of a part."""
+
+    stage = "group-edge"
+    listing = "group-edges"
+
+    count: int | None  # of groups, None if unknown
+
+    def work(self, given: Given) -> Made:
+        keys, labels = given.blocks
+        return Made(edge_of(labels, keys, self.count))
+
+    def decide(self, notes: Sequence[Any]) -> Edges:
+        return join_edges(notes)
+
+
+@dataclass(frozen=True)
+class Pick(Superstep):
+    """Pick the keys of a part at the ranks of its groups."""
+
+    stage = "group-pick"
+    noting = "group-head"
+    listing = "group-heads"
+    rereads = True
+    keeps = True
+
+    statistic: Statistic
+    count: int | None
+
+    def work(self, given: Given) -> Made:
+        keys, labels = given.blocks
+        *columns, begins = picked = pick_groups(labels, keys, given.decision, given.number, self.statistic, self.count)
+        return Made(head_of(picked), memo=begins, stays=columns)
+
+    def decide(self, notes: Sequence[Picked]) -> Sequence[Picked]:
+        return notes
+
+    def mark(self, note: Picked) -> int:
+        return super().mark(on_host(note.counts))
+
+
+@dataclass(frozen=True)
+class Join(Superstep):
+    """Find the statistics of the groups that begin in a part."""
+
+    stage = ""
+
+    statistic: Statistic
+    dtype: np.dtype[Any]  # of the results
+
+    def work(self, given: Given) -> Made:
+        return Made(arrays=([self.join(given)[1]],))
+
+    def join(self, given: Given) -> tuple[Any, Any]:
+        """The labels of the groups, and their statistics."""
+        assert given.stays is not None
+        labels, keys, taken, counts, nans = given.stays()
+        own = Picked(labels, keys, taken, counts, nans, given.memo)
+        labels, found = join_picked(own, given.decision[given.number + 1 :], self.statistic, self.dtype)
+        return labels, complete(found)
+
+
+@dataclass(frozen=True)
+class JoinAll(Join):
+    """The same, of groups whose number is known."""
+
+    stage = "group-join"
+    concludes = True
+
+    count: int
+
+    def work(self, given: Given) -> Made:
+        return Made(list(self.join(given)))
+
+    def decide(self, notes: Sequence[Any]) -> Any:
+        return complete(gather_groups(notes, self.count, self.dtype))
