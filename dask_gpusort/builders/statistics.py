@@ -2,8 +2,8 @@
 
 Lanes that are whole in their chunks, or are made so by a rechunk in bounded memory, are reduced chunk by chunk here.
 
-Weighted quantiles of lanes that are whole in their chunks, or fit one, are found there. Long lanes in several chunks are
-sorted by the keys, with the weights as companions (see `functions.weights`).
+So are weighted quantiles of lanes that fit a chunk. Long lanes are sorted, with the weights as companions (see
+`functions.groups`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..chunk.lanes import reduce_weighted_lanes
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
 from ..drivers.recipe import recipe_of_lines
-from ..functions.weights import Pick, Weigh
+from ..functions.groups import PickWeighted, Weigh
 from ..graph.collection import Output, StageLayer, new_arrays
 from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
@@ -280,7 +280,7 @@ def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ..
     )
     lane = keys.ndim - 1
     dims = (*(-1 for _ in statistic.shape), *range(lane))
-    recipe = recipe_of_lines((Weigh(statistic), Pick(statistic)), 1, (keys, weights), tuple(range(lane)), dims)
+    recipe = recipe_of_lines((Weigh(statistic), PickWeighted(statistic)), 1, (keys, weights), tuple(range(lane)), dims)
     return new_arrays(recipe, [keys, weights], [_output_of(keys, statistic, (lane,), False)], "pick-keys")[0]
 
 

@@ -48,14 +48,21 @@ def combine_notes(step: Superstep, notes: Sequence[Any]) -> Any:
     return step.combine(_notes_of(notes))
 
 
-def conclude(step: Superstep, notes: Sequence[Any]) -> Any:
+def conclude(step: Superstep, notes: Sequence[Any]) -> tuple[Any, ...]:
     """Task: the results, from notes that stand for all."""
-    return step.decide(_notes_of(notes))
+    found: tuple[Any, ...] = step.decide(_notes_of(notes))
+    return found
+
+
+def conclude_one(step: Superstep, notes: Sequence[Any], which: int) -> Any:
+    """Task: one of the results."""
+    return conclude(step, notes)[which]
 
 
 def _notes_of(made: Sequence[Any]) -> list[Any]:
     """The notes that turns have, or combined notes as they are."""
-    return [note for one in made for note in (one.notes if isinstance(one, (Turn, Bundle)) else [one])]
+    turns = [turn for one in made for turn in (one.turns if isinstance(one, Bundle) else [one])]
+    return [turn.note if isinstance(turn, Turn) else turn for turn in turns]
 
 
 def decide_by_sum(step: Superstep, notes: Sequence[Any], before: Listed) -> Listed:

@@ -21,7 +21,7 @@ from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..plan import Exchange, Runs
 from . import turns
 from .kept import KeptRuns
-from .notes import conclude
+from .notes import conclude_one
 from .tasks import Pace, PlainTasks
 
 Driver = Literal["threads", "kept", "tasks"]
@@ -150,7 +150,7 @@ class ProgramRecipe(ArrayRecipe):
             if step.listing:
                 tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
             else:
-                tasks.put(key, conclude, step, tasks.refs(step.stage, range(len(self.inputs[0].owned))))
+                tasks.put(key, conclude_one, step, tasks.refs(step.stage, range(len(self.inputs[0].owned))), array)
         elif self.contents:
             self._divided(tasks, name, step.stage, array, chunks)
         elif not chunks and step.side == "group":  # one number, which each group has

@@ -38,11 +38,6 @@ class Turn:
         """Bytes held, for Dask's ``sizeof``."""
         return object.__sizeof__(self) + sum(map(sys.getsizeof, split_turn(self)[1]))
 
-    @property
-    def notes(self) -> list[Any]:
-        """Its note alone."""
-        return [self.note]
-
 
 def split_turn(turn: Turn) -> tuple[Any, list[Any]]:
     """What is pickled of a turn, and its arrays."""
@@ -82,11 +77,6 @@ class Bundle:
     def __sizeof__(self) -> int:
         """Bytes held, for Dask's ``sizeof``."""
         return object.__sizeof__(self) + sum(map(sys.getsizeof, self.turns))
-
-    @property
-    def notes(self) -> list[Any]:
-        """The notes of its turns."""
-        return [turn.note for turn in self.turns]
 
 
 def _split_bundle(bundle: Bundle) -> tuple[Any, list[Any]]:

@@ -1,6 +1,6 @@
-r"""Order statistics of groups as a program: parts are chunks of labels and keys that are sorted by both.
+"""Order statistics of sorted keys as programs: of groups, and of weighted keys.
 
-The keys of a group may be in several parts, one behind another::
+Parts are chunks of keys and labels that are sorted by labels, then by keys, so a group may be in several::
 
     part        Edge        its first and its last group             notes: these; decision: those of all
                     |
@@ -9,6 +9,12 @@ The keys of a group may be in several parts, one behind another::
                 Join        with what the parts behind know of their first group: the groups that begin here
                 or
                 JoinAll     the same; the decision is the result, of all groups
+
+A weighted quantile is the smallest key of a lane up to which there is a share of the weight. Weights move with keys::
+
+    part        Weigh           its weight                           notes: these; decision: those of all
+                    |
+                PickWeighted    the keys at the quantiles, if they are in this part; the first of them is the result
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ..chunk import complete
+from ..chunk import complete, lanes
 from ..chunk.groups import Edges, Picked, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups
 from ..chunk.labels import on_host
 from ..table import Statistic
@@ -83,8 +89,7 @@ class Join(Superstep):
     def join(self, given: Given) -> tuple[Any, Any]:
         """The labels of the groups, and their statistics."""
         assert given.stays is not None
-        labels, keys, taken, counts, nans = given.stays()
-        own = Picked(labels, keys, taken, counts, nans, given.memo)
+        own = Picked._make([*given.stays(), given.memo])
         labels, found = join_picked(own, given.decision[given.number + 1 :], self.statistic, self.dtype)
         return labels, complete(found)
 
@@ -101,5 +106,42 @@ class JoinAll(Join):
     def work(self, given: Given) -> Made:
         return Made(list(self.join(given)))
 
+    def decide(self, notes: Sequence[Any]) -> tuple[Any]:
+        return (complete(gather_groups(notes, self.count, self.dtype)),)
+
+
+@dataclass(frozen=True)
+class Weigh(Superstep):
+    """Find the weight of a part of each lane."""
+
+    stage = "weigh-part"
+    listing = "weigh-parts"
+
+    statistic: Statistic
+
+    def work(self, given: Given) -> Made:
+        keys, weights = given.blocks
+        lanes.check_weights(weights)
+        return Made([lanes.sum_weights(keys, weights, self.statistic)])
+
     def decide(self, notes: Sequence[Any]) -> Any:
-        return complete(gather_groups(notes, self.count, self.dtype))
+        return complete(np.concatenate([sums for (sums,) in notes], axis=-1))
+
+
+@dataclass(frozen=True)
+class PickWeighted(Superstep):
+    """Find the quantiles whose ranks fall into a part."""
+
+    stage = "pick-part"
+    rereads = True
+    concludes = True
+
+    statistic: Statistic
+
+    def work(self, given: Given) -> Made:
+        keys, weights = given.blocks
+        return Made([*lanes.pick_keys(keys, weights, given.decision, given.number, self.statistic)])
+
+    def decide(self, notes: Sequence[Any]) -> tuple[Any]:
+        found = lanes.combine_picked([lanes.Picked(*note) for note in notes], self.statistic)
+        return (complete(found.reshape((*self.statistic.shape, *found.shape[1:]))),)

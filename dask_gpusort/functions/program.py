@@ -84,7 +84,7 @@ class Superstep:
     fan_in: int
     #: Whether the decision is made from the combined note of all, and the ends of each sender from its own note.
     sums: ClassVar[bool] = False
-    #: Whether its decision is the result; with a `listing`, the results, an array of each.
+    #: Whether its decision is the results; without a `listing` the tasks of the output chunks decide.
     concludes: ClassVar[bool] = False
 
     @property
