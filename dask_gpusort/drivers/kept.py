@@ -58,7 +58,7 @@ class KeptRuns:
         store, keeps, lists = self._kinds
         wired = wire(self.steps)
         for at, (step, _, decided, _, sender) in enumerate(wired):
-            kind = keeps if step.holds else Task
+            kind = keeps if step.keeps or step.moves == "back" else Task
             known, own = {one.step.side for one in wired[:at]}, blocks[step.side]
             for number, part in enumerate(own):
                 if at + 1 < len(wired) or number not in alone:

@@ -98,15 +98,15 @@ class ProgramRecipe(ArrayRecipe):
     def _lines(self) -> dict[tuple[int, ...], dict[str, list[Owned]]]:
         """The chunks of each part and each group of each line."""
         found: dict[tuple[int, ...], dict[str, list[Owned]]] = {}
+        counts = {"part": len(self.inputs[0].owned), "group": self.groups}
         for name, one in zip(self.names, self.inputs, strict=True):
             lines = defaultdict(list)
             for index, declared in zip(np.ndindex(*map(len, one.chunks)), one.declared, strict=True):
                 lines[tuple(index[dim] for dim in self.lanes)].append(((name, *index), declared))
             for line, chunks in lines.items():
-                numbers = {"part": len(self.inputs[0].owned), "group": self.groups}
-                owned = found.setdefault(line, {side: [[] for _ in range(count)] for side, count in numbers.items()})
-                for own, numbers_of in zip(owned[one.side], one.owned, strict=True):
-                    own.extend(chunks[number] for number in numbers_of)
+                owned = found.setdefault(line, {side: [[] for _ in range(count)] for side, count in counts.items()})
+                for own, numbers in zip(owned[one.side], one.owned, strict=True):
+                    own.extend(chunks[number] for number in numbers)
         return found
 
     @cached_property
@@ -119,29 +119,27 @@ class ProgramRecipe(ArrayRecipe):
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the input chunks to the results; chunks in `held` become part of them."""
-        found = Tasks(self.token)
+        tasks = Tasks(self.token)
 
         def blocks_of(own: Owned) -> Any:
             chunks = List(*(chunk_of(key, held) for key, _ in own))
             return Task(None, Blocks, chunks, [one for _, one in own]) if own else None
 
-        for line, owned in self._lines.items():
-            tasks = Tasks(self.token, line)
+        for tasks.line, owned in self._lines.items():
             blocks = {side: list(map(blocks_of, own)) for side, own in owned.items()}
             self._driver.add(tasks, blocks, self._alone)
-            found |= tasks
-        return found
+        return tasks
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the results to the chunks of one output array."""
-        found = Tasks(self.token)
-        for line in self._lines:
-            tasks = Tasks(self.token, line)
-            self._output(tasks, name, which, chunks)
-            found |= tasks
-        return found
+        tasks = Tasks(self.token)
+        for tasks.line, owned in self._lines.items():
+            self._output(tasks, owned, name, which, chunks)
+        return tasks
 
-    def _output(self, tasks: Tasks, name: str, which: int, chunks: Chunks) -> None:
+    def _output(
+        self, tasks: Tasks, owned: Mapping[str, Sequence[Owned]], name: str, which: int, chunks: Chunks
+    ) -> None:
         """Add the chunks of one output array that a line makes."""
         at, array = self.results[which]
         step = self.steps[at]
@@ -156,10 +154,10 @@ class ProgramRecipe(ArrayRecipe):
         elif not chunks and step.side == "group":  # one number, which each group has
             tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
         elif own := next((one for one in self.inputs if one.side == step.side), None):
-            for number, (numbers, owned) in enumerate(zip(own.owned, self._lines[tasks.line][step.side], strict=True)):
+            for number, (numbers, given) in enumerate(zip(own.owned, owned[step.side], strict=True)):
                 made = self._driver.made_by(tasks, step, number)
-                for position, (_, (chunk, _)) in enumerate(zip(numbers, owned, strict=False)):
-                    key = self._key(name, dict(enumerate(chunk[1:])), chunks)
+                for position, ((_, *index), _) in enumerate(given[: len(numbers)]):
+                    key = self._key(name, dict(enumerate(index)), chunks)
                     tasks.put(key, turns.take_array, made, array, position)
         else:  # a group without chunks of its own has one of each result
             for number in range(self.groups):

@@ -262,7 +262,7 @@ class PlainTasks:
         """Add the decision behind a superstep."""
         step, numbers = own.step, range(len(self._numbers(own.step.side)))
         notes = [tasks.ref(step.stage, number) for number in numbers]
-        if step.holds:
+        if step.keeps or step.moves == "back":  # more than notes
             name = step.noting or f"{step.stage}-note"
             notes = [tasks.add(name, number, take_note, made) for number, made in enumerate(notes)]
         if step.concludes:

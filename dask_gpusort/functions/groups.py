@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..chunk import complete, lanes
-from ..chunk.groups import Edges, Picked, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups
+from ..chunk.groups import Edges, Picked, edge_of, gather_groups, head_of, join_picked, pick_groups
 from ..chunk.labels import on_host
 from ..table import Statistic
 from .program import Given, Made, Superstep
@@ -46,7 +46,8 @@ class Edge(Superstep):
         return Made(edge_of(labels, keys, self.count))
 
     def decide(self, notes: Sequence[Any]) -> Edges:
-        return join_edges(notes)
+        chunks = np.repeat(np.arange(len(notes)), [len(edge.labels) for edge in notes])
+        return Edges(chunks, *map(np.concatenate, zip(*notes, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,6 @@ class Pick(Superstep):
         keys, labels = given.blocks
         *columns, begins = picked = pick_groups(labels, keys, given.decision, given.number, self.statistic, self.count)
         return Made(head_of(picked), memo=begins, stays=columns)
-
-    def decide(self, notes: Sequence[Picked]) -> Sequence[Picked]:
-        return notes
 
     def mark(self, note: Picked) -> int:
         return super().mark(on_host(note.counts))

@@ -88,11 +88,6 @@ class Superstep:
     concludes: ClassVar[bool] = False
 
     @property
-    def holds(self) -> bool:
-        """Whether its part or group has more than a note."""
-        return self.keeps or self.moves == "back"
-
-    @property
     def lean(self) -> Self:
         """The same, without what decisions alone need: a part of the task of each part or group."""
         return self
@@ -103,7 +98,7 @@ class Superstep:
 
     def decide(self, notes: Sequence[Any]) -> Any:
         """Decide from all notes, in the order of the parts or groups; without notes the last decision stays."""
-        raise NotImplementedError
+        return notes
 
     def combine(self, notes: Sequence[Any]) -> Any:
         """Make the note that stands for those of some neighbours."""
