@@ -120,9 +120,9 @@ class ProgramWork:
             if step.keeps:
                 own[side] = made
             if at == 0:
-                decision = step.decide(self._in_order(side, start.summaries))
+                decision = step.decide(self._in_order(side, start.summaries), decision)
             elif made[0].note is not None:
-                decision = step.decide((yield from self._share(side, [one.note for one in made])))
+                decision = step.decide((yield from self._share(side, [one.note for one in made])), decision)
             if step.moves:
                 moved = decision.ends if moved is None else moved.back
                 senders = own[side] if step.moves == "out" else made

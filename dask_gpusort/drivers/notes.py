@@ -50,7 +50,7 @@ def combine_notes(step: Superstep, notes: Sequence[Any]) -> Any:
 
 def conclude(step: Superstep, notes: Sequence[Any]) -> tuple[Any, ...]:
     """Task: the results, from notes that stand for all."""
-    found: tuple[Any, ...] = step.decide(_notes_of(notes))
+    found: tuple[Any, ...] = step.decide(_notes_of(notes), None)
     return found
 
 
@@ -65,9 +65,9 @@ def _notes_of(made: Sequence[Any]) -> list[Any]:
     return [turn.note if isinstance(turn, Turn) else turn for turn in turns]
 
 
-def decide_by_sum(step: Superstep, notes: Sequence[Any], before: Listed) -> Listed:
-    """Task: decide from the combined note of all."""
-    return Listed(step.decide_by_sum(combine_notes(step, notes), before.decision), before.marks, [], None, None)
+def decide_alone(step: Superstep, notes: Sequence[Any], before: Listed) -> Listed:
+    """Task: decide from notes that stand for all."""
+    return Listed(step.decide(_notes_of(notes), before.decision), before.marks, [], None, None)
 
 
 def keep_ends(step: Superstep, turns: list[Turn], first: int, decided: Listed, store: Store) -> Any:
@@ -106,7 +106,7 @@ def add_sums(
 ) -> None:
     """Add the tasks that decide and list, as `turns.list_turns` does, of notes that no task may have all."""
     prefix = step.listing.rpartition("-")[0]
-    decided = tasks.add(f"{prefix}-sums", 0, decide_by_sum, step, add_combined(tasks, step, turns), before)
+    decided = tasks.add(f"{prefix}-sums", 0, decide_alone, step, add_combined(tasks, step, turns), before)
     tables = []
     for number, some in enumerate(partition_all(step.fan_in, turns)):
         table = step.lean, List(*some), number * step.fan_in, decided, store

@@ -223,7 +223,8 @@ def list_turns(
 ) -> Listed:
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
     decides = turns[0].note is not None
-    decision: Any = step.decide([turn.note for turn in turns]) if decides else before and before.decision
+    last = before and before.decision
+    decision: Any = step.decide([turn.note for turn in turns], last) if decides else last
     marks = {**(before.marks if before else {}), step.side: [turn.mark for turn in turns]}
     out = before.out if before is not None else None
     if not step.moves:

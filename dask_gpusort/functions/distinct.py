@@ -209,7 +209,7 @@ class Distinct(Superstep):
         stays = Run(of_keys[0], of_keys[1:]) if of_keys else None
         return Made((summary, len(keys)), run, [block.shape for block in blocks], stays)
 
-    def decide(self, notes: Sequence[tuple[RankSummary, int]]) -> Splitters:
+    def decide(self, notes: Sequence[tuple[RankSummary, int]], decision: Any) -> Splitters:
         summaries, sizes = zip(*notes, strict=True)
         return Splitters(find_splitters(summaries, self.groups, self.order), np.array(sizes, np.int64))
 
@@ -274,7 +274,7 @@ class Cut(Superstep):
         cuts = cuts_at(given.run(), splitters.keys, self.groups, self.order)
         return Made(np.append(cuts, splitters.sizes[given.number]))
 
-    def decide(self, notes: Sequence[IntArray]) -> Cuts:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> Cuts:
         found = np.stack(notes)
         return Cuts(ends_of_cuts(found[:, :-1]), exclusive_scan(found[:, -1]))
 
@@ -347,7 +347,7 @@ class Number(Superstep):
         numbered, _ = self.merged.number(merged, True)
         return Made(numbered.header, stays=merged)
 
-    def decide(self, notes: Sequence[IntArray]) -> IntArray:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> IntArray:
         return np.stack(notes)
 
 
@@ -430,7 +430,7 @@ class MostCommon(Superstep):
         first = int(counts.argmax()) if len(counts) else 0
         return Made([column[first : first + 1].copy() for column in (values, counts)])
 
-    def decide(self, notes: Sequence[Any]) -> tuple[Any, ...]:
+    def decide(self, notes: Sequence[Any], decision: Any) -> tuple[Any, ...]:
         values, counts = map(np.concatenate, zip(*notes, strict=True))
         first = int(counts.argmax())
         return complete(values[first : first + 1].astype(self.dtype)), counts[first : first + 1]

@@ -45,7 +45,7 @@ class Edge(Superstep):
         keys, labels = given.blocks
         return Made(edge_of(labels, keys, self.count))
 
-    def decide(self, notes: Sequence[Any]) -> Edges:
+    def decide(self, notes: Sequence[Any], decision: Any) -> Edges:
         chunks = np.repeat(np.arange(len(notes)), [len(edge.labels) for edge in notes])
         return Edges(chunks, *map(np.concatenate, zip(*notes, strict=True)))
 
@@ -104,7 +104,7 @@ class JoinAll(Join):
     def work(self, given: Given) -> Made:
         return Made(list(self.join(given)))
 
-    def decide(self, notes: Sequence[Any]) -> tuple[Any]:
+    def decide(self, notes: Sequence[Any], decision: Any) -> tuple[Any]:
         return (complete(gather_groups(notes, self.count, self.dtype)),)
 
 
@@ -122,7 +122,7 @@ class Weigh(Superstep):
         lanes.check_weights(weights)
         return Made([lanes.sum_weights(keys, weights, self.statistic)])
 
-    def decide(self, notes: Sequence[Any]) -> Any:
+    def decide(self, notes: Sequence[Any], decision: Any) -> Any:
         return complete(np.concatenate([sums for (sums,) in notes], axis=-1))
 
 
@@ -140,6 +140,6 @@ class PickWeighted(Superstep):
         keys, weights = given.blocks
         return Made([*lanes.pick_keys(keys, weights, given.decision, given.number, self.statistic)])
 
-    def decide(self, notes: Sequence[Any]) -> tuple[Any]:
+    def decide(self, notes: Sequence[Any], decision: Any) -> tuple[Any]:
         found = lanes.combine_picked([lanes.Picked(*note) for note in notes], self.statistic)
         return (complete(found.reshape((*self.statistic.shape, *found.shape[1:]))),)

@@ -281,7 +281,7 @@ class Keys(Superstep):
         keys, values = found = join_keys(given.blocks[:count], self.question, given.blocks[count:])
         return Made(first_keys(found), stays=Run(keys, () if values is None else (values,)))
 
-    def decide(self, notes: Sequence[tuple[int, list[Any]]]) -> Starts:
+    def decide(self, notes: Sequence[tuple[int, list[Any]]], decision: Any) -> Starts:
         return starts_of(notes)
 
     def mark(self, note: tuple[int, list[Any]]) -> int:
@@ -311,7 +311,7 @@ class Cut(Superstep):
         cuts = cuts_at(given.run().keys, given.decision, self.question)
         return Made((cuts, None if given.number else given.decision))
 
-    def decide(self, notes: Sequence[tuple[IntArray, Starts]]) -> Asked:
+    def decide(self, notes: Sequence[tuple[IntArray, Starts]], decision: Any) -> Asked:
         return Asked(ends_of_cuts(np.stack([cuts for cuts, _ in notes])), notes[0][1])
 
 

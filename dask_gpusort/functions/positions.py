@@ -76,7 +76,7 @@ class Requests(Superstep):
         shapes = [block.shape for block in indices]
         return Made(np.array([0, *accumulate(counts)], np.int64), Run(offsets, moved), shapes, stays)
 
-    def decide(self, notes: Sequence[IntArray]) -> Asked:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> Asked:
         return Asked(ends_of_cuts(np.stack(notes)))
 
 

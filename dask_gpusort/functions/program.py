@@ -96,16 +96,12 @@ class Superstep:
         """Work on one part or group."""
         raise NotImplementedError
 
-    def decide(self, notes: Sequence[Any]) -> Any:
+    def decide(self, notes: Sequence[Any], decision: Any) -> Any:
         """Decide from all notes, in the order of the parts or groups; without notes the last decision stays."""
         return notes
 
     def combine(self, notes: Sequence[Any]) -> Any:
         """Make the note that stands for those of some neighbours."""
-        raise NotImplementedError
-
-    def decide_by_sum(self, total: IntArray, decision: Any) -> Any:
-        """Decide from the combined note of all, and the last decision."""
         raise NotImplementedError
 
     def ends(self, decision: Any, notes: Sequence[IntArray], first: int) -> Ends:

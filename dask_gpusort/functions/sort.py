@@ -148,7 +148,7 @@ class SortRuns(Superstep):
         summary = summarize_run(run, self.local.order, samples=self.samples, radix_bits=self.radix_bits)
         return Made(summary, run)
 
-    def decide(self, notes: Sequence[RankSummary]) -> Cuts:
+    def decide(self, notes: Sequence[RankSummary], decision: Any) -> Cuts:
         assert self.groups is not None
         ranks = self.groups.ranks(np.array([summary.size for summary in notes], np.int64))
         found = bounds_at_ranks(notes, ranks, numpy_ops.key_order(self.local.order), self.radix_bits)
@@ -183,7 +183,7 @@ class DrawKeys(Superstep):
         samples = math.ceil(self.candidates * share)
         return Made(draw_keys(run, self.local.order, samples=samples, seed=given.number), run)
 
-    def decide(self, notes: Sequence[DrawnKeys]) -> Candidates:
+    def decide(self, notes: Sequence[DrawnKeys], decision: Any) -> Candidates:
         return bounds.choose_candidates(notes, numpy_ops.key_order(self.local.order), self.candidates)
 
     def mark(self, note: DrawnKeys) -> int:
@@ -233,10 +233,10 @@ class Count(Superstep):
     def combine(self, notes: Sequence[IntArray]) -> IntArray:
         return np.sum(notes, axis=0)
 
-    def decide_by_sum(self, total: IntArray, decision: Candidates) -> Chosen:
+    def decide(self, notes: Sequence[IntArray], decision: Candidates) -> Chosen:
         assert self.groups is not None
         ranks = self.groups.ranks(decision.sizes)
-        low, high = bounds.candidates_at_ranks(total, ranks)
+        low, high = bounds.candidates_at_ranks(self.combine(notes), ranks)
         return Chosen(low, high, bounds.with_first_and_last(ranks, decision.starts), decision.starts)
 
     def ends(self, decision: Chosen, notes: Sequence[IntArray], first: int) -> Ends:

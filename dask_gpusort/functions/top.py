@@ -63,7 +63,7 @@ class Select(Superstep):
         first, *rest = _take(arrays, indices, self.axis)
         return [complete(first), *rest, sizes.sum(keepdims=True)]
 
-    def decide(self, notes: Sequence[Candidates]) -> tuple[Any, ...]:
+    def decide(self, notes: Sequence[Candidates], decision: Any) -> tuple[Any, ...]:
         *arrays, _ = self.combine(notes)
         indices = ops_for(arrays[0]).argsort_rows(arrays[0], self.order, self.axis)
         first, *rest = _take(arrays, indices, self.axis)
@@ -71,7 +71,7 @@ class Select(Superstep):
 
     def of_whole(self, array: Any) -> tuple[Any, ...]:
         """The first keys of each row of a whole array, and their positions."""
-        return self.decide([self.work(Given(0, None, [array])).note])
+        return self.decide([self.work(Given(0, None, [array])).note], None)
 
 
 def _concatenate(arrays: Sequence[Any], axis: int) -> Any:

@@ -57,7 +57,7 @@ def test_supersteps_read_and_write(data):
                 yield sender, made[sender].run[start : min(start + step, last)]
 
     asked = [turn(Requests(bounds, 0), number, *part) for number, part in enumerate(parts)]
-    ends = Requests(bounds, 0).decide([one.note for one in asked]).ends
+    ends = Requests(bounds, 0).decide([one.note for one in asked], None).ends
     groups = [turn(Source(), number, source[slice(*own)]) for number, own in enumerate(pairwise(bounds))]
     replies = []
     for number, own in enumerate(groups):

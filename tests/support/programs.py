@@ -33,7 +33,7 @@ def run(
         if step.keeps:
             owners[step.side] = turns
         if step.listing and turns[0].note is not None:
-            decision = step.decide([turn.note for turn in turns])
+            decision = step.decide([turn.note for turn in turns], decision)
         ends = None
         if step.moves:
             ends = moved = decision.ends if step.moves == "out" else back(moved)
