@@ -103,8 +103,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang: what a member keeps": ("int(ranks[given.number + one])", "int(ranks[one])"),
         "trims: a key too many in front": ("slice(begin, end)), memo", "slice(max(begin - 1, 0), end)), memo"),
         "decisions: samples of one member": (
-            "step.decide(self._in_order(side, start.summaries), decision)",
-            "step.decide(self._in_order(side, start.summaries)[:1] * len(self._in_order(side, start.summaries)), decision)",
+            "self._in_order(side, start.summaries), decision)",
+            "self._in_order(side, start.summaries)[:1] * len(self._in_order(side, start.summaries)), decision)",
         ),
         "gang: chunks of unknown sizes": (
             "made.memo[numbers.start + 1 : numbers.stop + 1]",
@@ -506,7 +506,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "api/test_weights.py": {
         "weights: of the parts in front": ("shares += ends[..., part - 1 : part]", "pass"),
-        "lines: dimensions of outputs": ("index.get(dim, 0) for dim in self.output_dims or", "index.get(dim, 0) for dim in"),
+        "lines: dimensions of outputs": (
+            "index.get(dim, 0) for dim in self.output_dims or",
+            "index.get(dim, 0) for dim in",
+        ),
         "weights: none in front": (
             "quantiles = np.maximum(quantiles, np.nextafter(",
             "np.maximum(quantiles, np.nextafter(",

@@ -26,7 +26,7 @@ from ..chunk.run import Run
 from ..functions.program import Ends, Superstep
 from ..graph._dask import List, Task, TaskRef
 from ..graph.tasks import Tasks
-from .turns import Bundle, Listed, Store, Turn, list_senders
+from .turns import Listed, Store, Turn, list_senders, turns_of
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ def conclude_one(step: Superstep, notes: Sequence[Any], which: int) -> Any:
 
 def _notes_of(made: Sequence[Any]) -> list[Any]:
     """The notes that turns have, or combined notes as they are."""
-    turns = [turn for one in made for turn in (one.turns if isinstance(one, Bundle) else [one])]
-    return [turn.note if isinstance(turn, Turn) else turn for turn in turns]
+    return [one.note if isinstance(one, Turn) else one for one in turns_of(made)]
 
 
 def decide_alone(step: Superstep, notes: Sequence[Any], before: Listed) -> Listed:

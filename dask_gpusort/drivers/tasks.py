@@ -131,13 +131,6 @@ def take_note(made: Bundle | Turn) -> Bundle | Turn:
     return Turn(made.note, made.mark)
 
 
-def list_notes(step: Superstep, notes: Sequence[Bundle | Turn], before: Listed | None) -> Listed:
-    """Task: decide from the notes of a superstep."""
-    bundles = [one if isinstance(one, Bundle) else Bundle((number,), (one,)) for number, one in enumerate(notes)]
-    turns = {number: turn for one in bundles for number, turn in zip(one.numbers, one.turns, strict=True)}
-    return list_turns(step, [turns[number] for number in range(len(turns))], [], Store(), before)
-
-
 def cut_shard(
     step: Superstep, senders: tuple[int, ...], made: Bundle | Turn, listed: Listed, receivers: tuple[int, ...]
 ) -> Run:
@@ -269,7 +262,7 @@ class PlainTasks:
             tasks.add(step.listing, 0, conclude, step, add_combined(tasks, step, notes))
             return
         before = tasks.ref(own.decided, 0) if own.decided else None
-        tasks.add(step.listing, 0, list_notes, step, List(*notes), before)
+        tasks.add(step.listing, 0, list_turns, step, List(*notes), List(), Store(), before)
 
     def _shards(self, tasks: Tasks, own: Wired) -> Arrivals:
         """Add the shards that move behind a superstep."""

@@ -93,6 +93,13 @@ def _join_bundle(kept: Any, arrays: Sequence[Any]) -> Bundle:
 serialization.add_class(Bundle, _split_bundle, _join_bundle)
 
 
+def turns_of(made: Sequence[Any]) -> list[Any]:
+    """The turns of bundles by their numbers; others as they are."""
+    bundles = [one if isinstance(one, Bundle) else Bundle((number,), (one,)) for number, one in enumerate(made)]
+    turns = {number: turn for one in bundles for number, turn in zip(one.numbers, one.turns, strict=True)}
+    return [turns[number] for number in sorted(turns)]
+
+
 class Listed(RunList):
     """Hold what all parts or groups have made in one superstep, and what was decided."""
 
@@ -219,9 +226,10 @@ def check_same(step: Superstep, number: int, own: Turn, listed: Listed | None) -
 
 
 def list_turns(
-    step: Superstep, turns: Sequence[Turn], senders: Sequence[Turn], store: Store, before: Listed | None
+    step: Superstep, made: Sequence[Turn | Bundle], senders: Sequence[Turn], store: Store, before: Listed | None
 ) -> Listed:
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
+    turns = turns_of(made)
     decides = turns[0].note is not None
     last = before and before.decision
     decision: Any = step.decide([turn.note for turn in turns], last) if decides else last
