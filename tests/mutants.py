@@ -96,15 +96,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_runs.py::test_cuts_between_candidates": {
-        "sums: the first sender of some": ("number * counting.FAN_IN, decided", "0 * number, decided"),
+        "sums: the first sender of some": ("number * step.fan_in, decided", "0 * number, decided"),
     },
     "api/test_functions.py::test_in_a_gang": {
         "gang: a shard for each member": ("runs, own) for own in receivers]", "runs, own) for own in receivers[::-1]]"),
         "gang: what a member keeps": ("int(ranks[given.number + one])", "int(ranks[one])"),
         "trims: a key too many in front": ("slice(begin, end)), memo", "slice(max(begin - 1, 0), end)), memo"),
         "decisions: samples of one member": (
-            "step.decide(self._in_order(side, start.summaries))",
-            "step.decide(self._in_order(side, start.summaries)[:1] * len(self._in_order(side, start.summaries)))",
+            "self._in_order(side, start.summaries), decision)",
+            "self._in_order(side, start.summaries)[:1] * len(self._in_order(side, start.summaries)), decision)",
         ),
         "gang: chunks of unknown sizes": (
             "made.memo[numbers.start + 1 : numbers.stop + 1]",
@@ -386,7 +386,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "kept programs: runs that changed": ("one.checksum for one in kept if", "0 for one in kept if"),
     },
     "topk partition": {
-        "topk: positions in all chunks": ("part[1] + start,", "part[1],"),
+        "topk: positions in all chunks": ("note[1] + start,", "note[1],"),
         "partition: keys equal to a cut": (
             "counted -= (part <= cut).view(np.uint8)",
             "counted -= (part < cut).view(np.uint8)",
@@ -441,6 +441,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "put: the last value": ("given.pieces:\n            ops.put(", "[*given.pieces][::-1]:\n            ops.put("),
     },
     "api/test_functions.py::test_one_dimension[topk] api/test_topk.py": {
+        "lines: tasks of each": ('{self.token}", *self.line, *index)', '{self.token}", *index)'),
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
     },
     "grouped": {
@@ -461,6 +462,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "(name, chunk, *behind), turns.take_part",
             "(name, chunk), turns.take_part",
         ),
+        "groups: the parts behind": ("given.decision[given.number + 1 :]", "given.decision[given.number :]"),
+        "programs: what a later step keeps": (
+            "{**(before.marks if before else {}), step.side: [turn.mark for turn in turns]}",
+            "{step.side: [turn.mark for turn in turns], **(before.marks if before else {})}",
+        ),
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
         "groups: lanes that are too long": ('needed != "nothing" and plan.strategy', "False and plan.strategy"),
@@ -478,9 +484,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_many_chunks.py": {
-        "sums: of sums": (
-            "read, level = [List(*some) for some in partition_all(counting.FAN_IN, sums)]",
-            "read, level = [List(sums[0])]",
+        "notes: all that are combined": (
+            "combine_notes, step.lean, List(*own))",
+            "combine_notes, step.lean, List(own[0]))",
         ),
         "runs: eight for each thread of a cluster": ("RUNS_PER_THREAD if workers.processes else 1", "1"),
         "runs: of bounded size": ("share /= math.ceil(share / min(RUN_BYTES,", "share /= math.ceil(1 / min(RUN_BYTES,"),
@@ -499,6 +505,11 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "select: few whole lanes for many threads": ("lanes.count >= min(workers.threads", "lanes.count >= min(1"),
     },
     "api/test_weights.py": {
+        "weights: of the parts in front": ("shares += ends[..., part - 1 : part]", "pass"),
+        "lines: dimensions of outputs": (
+            "index.get(dim, 0) for dim in self.output_dims or",
+            "index.get(dim, 0) for dim in",
+        ),
         "weights: none in front": (
             "quantiles = np.maximum(quantiles, np.nextafter(",
             "np.maximum(quantiles, np.nextafter(",

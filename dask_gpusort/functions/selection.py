@@ -239,9 +239,9 @@ class ExtractAgain(Extract):
 class Finish(Superstep):
     """Find the statistic of all lanes, shape `statistic.shape` and then that of the dimensions that are left."""
 
+    stage = ""
     side = "group"
 
-    stage: str
     statistic: Statistic | Ranks
     axes: tuple[int, ...]  # the reduced dimensions
     keepdims: bool  # whether they are kept, with size 1
@@ -283,7 +283,7 @@ def selection_steps(
         moves: Literal["", "out"] = "out" if level + 1 == len(keys_per_stratum) else ""
         of_extract = f"select-extract-{level}", draw.lean, sorts[1], groups, moves
         steps += [draw, (ExtractAgain if level else Extract)(*of_extract)]
-    return (*steps, Finish("select-finish", statistic, axes, keepdims))
+    return (*steps, Finish(statistic, axes, keepdims))
 
 
 # ----------------------------------------------------------------------------------------------------------- decisions
