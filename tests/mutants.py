@@ -103,8 +103,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang: what a member keeps": ("int(ranks[given.number + one])", "int(ranks[one])"),
         "trims: a key too many in front": ("slice(begin, end)), memo", "slice(max(begin - 1, 0), end)), memo"),
         "decisions: samples of one member": (
-            "self._in_order(side, start.summaries), decision)",
-            "self._in_order(side, start.summaries)[:1] * len(self._in_order(side, start.summaries)), decision)",
+            "self._in_order(side, counts), decision)",
+            "self._in_order(side, counts)[:1] * len(self._in_order(side, counts)), decision)",
         ),
         "gang: chunks of unknown sizes": (
             "made.memo[numbers.start + 1 : numbers.stop + 1]",
@@ -289,17 +289,13 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "unique: rows of one sender are copied": ("else [pieces[0].copy()]", "else pieces"),
     },
     "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
-        "gang of a statistic: a member that changed": ('raise changed_source(f"member', 'print(f"member'),
-        "gang of a statistic: keys of each member": ("run.keys[low:high], row", "run.keys[: high - low], row"),
-        "gang of a statistic: counts of each bracket": (
-            "ENDS * count for count in brackets)",
-            "0 for count in brackets)",
+        "gang of a statistic: samples of each part": ("run.keys[slice(*end)])", "run.keys[: end[1] - end[0]])"),
+        "gang of a statistic: the first member alone": ("if given.number:  # of a gang", "if False:  # of a gang"),
+        "gang of a statistic: members that make nothing": ("self.results[step] if one.arrays]", "self.results[step]]"),
+        "gang of a statistic: chunks that are read again": (
+            "self.blocks if step.rereads else [",
+            "[()] if False else [",
         ),
-        "gang of a statistic: to the first member alone": (
-            "if everywhere or rank == 0 else keys[:0]",
-            "if True else keys[:0]",
-        ),
-        "gang of a statistic: brackets of the round": ("searches = scan_again(", "scan_again("),
         "gang of a statistic: lanes in the same chunks": ("plan.lanes.blocks != 1 or ", ""),
         "gang of a statistic: memory": ("workers, plan.moved_bytes)", "workers, 0)"),
     },
@@ -425,11 +421,25 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_select_samples.py": {
-        "quantiles: samples of sorted chunks": (
-            "lanes_of(chunk, axes, sorts == BOTH_PASSES)",
-            "lanes_of(chunk, axes, sorts > 0)",
+        "quantiles: samples of sorted chunks": ("_sorted(lanes) if self.sorts else lanes", "lanes"),
+        "quantiles: keys of chunks that are not sorted": (
+            "if self.sorts and not self.draw.sorts else",
+            "if False else",
         ),
-        "quantiles: keys of chunks that are not sorted": ("_sorted(lanes) if sorts == 1 else lanes", "lanes"),
+        "quantiles: a chunk that changed": ("if len(keys) != one.size or not _same(", "if False and not _same("),
+        "quantiles: counts of what is left": ("given.number, 0, one.ends)", "given.number, 0, 0 * one.ends)"),
+        "programs: who has read its chunks is known": (
+            "if step.keeps and (own is None or",
+            "if step.keeps and (True or",
+        ),
+        "programs: chunks of the second pass": ("(self.again or key[0], *key[1:])", "key"),
+    },
+    "api/test_order_statistics.py": {
+        "quantiles: keys of each lane": ("counts[stop:], first + length", "counts[stop:], 0"),
+        "quantiles: keys inside of each lane": ("inside.lengths[part].tolist()", "inside.lengths[part][::-1].tolist()"),
+    },
+    "graph/test_read_again.py::test_a_source_that_is_read_again_is_not_kept": {
+        "programs: a few parts are gathered at a time": ("if not self.gathers or", "if True or"),
     },
     "graph/test_select_join.py": {
         "quantiles: NaN of a sorted lane": ("bool((end != end).any())", "False"),
