@@ -382,6 +382,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "kept programs: runs that changed": ("one.checksum for one in kept if", "0 for one in kept if"),
     },
     "topk partition": {
+        "lines: tasks of each": ('{self.token}", *self.line, *index)', '{self.token}", *index)'),
         "topk: positions in all chunks": ("note[1] + start,", "note[1],"),
         "partition: keys equal to a cut": (
             "counted -= (part <= cut).view(np.uint8)",
@@ -451,7 +452,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "put: the last value": ("given.pieces:\n            ops.put(", "[*given.pieces][::-1]:\n            ops.put("),
     },
     "api/test_functions.py::test_one_dimension[topk] api/test_topk.py": {
-        "lines: tasks of each": ('{self.token}", *self.line, *index)', '{self.token}", *index)'),
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
     },
     "grouped": {
@@ -471,6 +471,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "tasks: a chunk of several columns": (
             "(name, chunk, *behind), turns.take_part",
             "(name, chunk), turns.take_part",
+        ),
+        "lines: dimensions of outputs": (
+            "index.get(dim, 0) for dim in self.output_dims or",
+            "index.get(dim, 0) for dim in",
         ),
         "groups: the parts behind": ("given.decision[given.number + 1 :]", "given.decision[given.number :]"),
         "programs: what a later step keeps": (
@@ -516,10 +520,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "api/test_weights.py": {
         "weights: of the parts in front": ("shares += ends[..., part - 1 : part]", "pass"),
-        "lines: dimensions of outputs": (
-            "index.get(dim, 0) for dim in self.output_dims or",
-            "index.get(dim, 0) for dim in",
-        ),
         "weights: none in front": (
             "quantiles = np.maximum(quantiles, np.nextafter(",
             "np.maximum(quantiles, np.nextafter(",
