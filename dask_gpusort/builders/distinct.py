@@ -240,13 +240,12 @@ def build_nunique(array: Any, equal_nan: bool) -> Any:
     if plan.strategy in SPREADING:
         return run_program(array, request, plan, wanted.tally, {})[0]
     values = _make_unique(array, wanted, request, plan)["values"]
-    meta = np.empty_like(values._meta, dtype=np.int64)
-    return values.map_blocks(count_values, chunks=((1,) * values.numblocks[0],), dtype=np.int64, meta=meta).sum()
+    return values.map_blocks(count_values, drop_axis=0, dtype=np.int64, meta=count_values(values._meta))
 
 
 def count_values(block: Any) -> Any:
-    """Task: the number of a chunk's elements, shape (1,)."""
-    return np.full_like(block, len(block), shape=(1,), dtype=np.int64)
+    """Task: the number of a chunk's elements, shape ()."""
+    return np.asarray(len(block), dtype=np.int64, like=block)[()]
 
 
 @dataclass(frozen=True)

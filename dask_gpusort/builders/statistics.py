@@ -1,18 +1,9 @@
-r"""From checked arguments to the array of an order statistic, by the strategy of its plan.
+"""From checked arguments to the array of an order statistic, by the strategy of its plan.
 
 Lanes that are whole in their chunks, or are made so by a rechunk in bounded memory, are reduced chunk by chunk here.
 
-A weighted quantile is the smallest key of a lane up to which there is a share of the weight. Lanes that are whole in
-their chunks, or fit one, are sorted there. Long lanes in several chunks are sorted by the keys, with the weights as
-companions::
-
-    sorted keys, weights      sorted keys, weights
-        |      \                  /      |
-        |     weigh-part    weigh-part   |        the weight of each chunk
-        |              \    /            |
-    pick-part <------- all sums -----> pick-part  the keys at the quantiles, if they are in this chunk
-             \                        /
-              '----> pick-keys <-----'            the first of them
+So are weighted quantiles of lanes that fit a chunk. Long lanes are sorted, with the weights as companions (see
+`functions.groups`).
 """
 
 from __future__ import annotations
@@ -31,11 +22,12 @@ from tlz import concat
 
 from ..chunk import complete, library_of
 from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
-from ..chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
+from ..chunk.lanes import reduce_weighted_lanes
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
 from ..drivers.one import InOneTask
-from ..drivers.recipe import Input, ProgramRecipe, Result
+from ..drivers.recipe import Input, recipe_of_lines
+from ..functions.groups import PickWeighted, Weigh
 from ..functions.program import Superstep
 from ..functions.selection import JoinedLanes, selection_steps
 from ..graph.collection import Output, StageLayer, new_arrays
@@ -112,13 +104,10 @@ def select_by_samples(
 ) -> Any:
     """Apply a statistic to the keys at its ranks in each lane, found by samples."""
     steps, output = _steps(array, statistic, axes, keepdims, plan), _output_of(array, statistic, axes, keepdims)
-    kept, dims = _dims(array, statistic, axes, keepdims)
-    parts = tuple((part,) for part in range(math.prod(array.numblocks[axis] for axis in axes)))
-    own, results = (Input("the input", array.dtype, array.chunks, parts),), (Result(len(steps) - 1, 0),)
-    names, held = (array.name,), plan.held
-    recipe = ProgramRecipe(steps, results, names, own, 1, "threads", lanes=kept, output_dims=dims, held=held)
+    recipe = recipe_of_lines(steps, 1, [array], *_dims(array, statistic, axes, keepdims))
+    recipe = replace(recipe, groups=1, driver="threads", held=plan.held)
     inputs = [array]
-    if not held:
+    if not plan.held:
         name, chunks = recipe.first_decisions
         graph = HighLevelGraph.from_collections(name, StageLayer(recipe.first_stages), [array])
         first = da.Array(graph, name, chunks, dtype=object)
@@ -279,26 +268,6 @@ def reduce_weighted_block(
     return complete(reduce_weighted_lanes(block, weights, statistic, tuple(lengths), keepdims))
 
 
-def weigh_part(keys: Any, weights: Any, statistic: Statistic) -> Any:
-    """Task: the weight of one chunk of each sorted lane."""
-    check_weights(weights)
-    return complete(sum_weights(keys, weights, statistic))
-
-
-def pick_part(keys: Any, weights: Any, sums: Any, part: Any, statistic: Statistic) -> np.ndarray:
-    """Task: find the quantiles whose ranks fall into this chunk, boxed in an array of one object."""
-    found = np.empty((1,) * keys.ndim, object)
-    found[...] = complete(pick_keys(keys, weights, only_chunk(sums), int(part[0]), statistic))
-    return found
-
-
-def pick_first(parts: list[Any], statistic: Statistic) -> Any:
-    """Task: the quantiles of some lanes from what all their chunks know."""
-    known: list[Picked] = [part.item() for part in parts]
-    found = combine_picked(known, statistic)
-    return complete(found.reshape((*statistic.shape, *found.shape[1:])))
-
-
 def build_weighted(
     array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str
 ) -> Any:
@@ -331,48 +300,9 @@ def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ..
         Options(), "both", one_axis(array, axes), (one_axis(weights, axes),), array.ndim - len(axes)
     )
     lane = keys.ndim - 1
-    dims, parts = tuple(range(keys.ndim)), keys.numblocks[lane]
-    sums = blockwise(
-        weigh_part,
-        dims,
-        keys,
-        dims,
-        weights,
-        dims,
-        statistic=statistic,
-        adjust_chunks={lane: 1},
-        token="weigh-part",
-        meta=np.empty_like(weights._meta, dtype=np.float64),
-    )
-    known = blockwise(
-        pick_part,
-        dims,
-        keys,
-        dims,
-        weights,
-        dims,
-        sums.rechunk({lane: -1}),
-        (*dims[:-1], keys.ndim),
-        da.arange(parts, chunks=1),
-        (lane,),
-        statistic=statistic,
-        token="pick-part",
-        meta=np.empty((0,) * keys.ndim, object),
-    )
-    first = len(statistic.shape)
-    dtype = statistic.dtype_of(array.dtype)
-    indices = tuple(range(first + lane))
-    return blockwise(
-        pick_first,
-        indices,
-        known,
-        tuple(range(first, first + keys.ndim)),
-        statistic=statistic,
-        new_axes=dict(enumerate(statistic.shape)),
-        token="pick-keys",
-        dtype=dtype,
-        meta=np.empty_like(array._meta, shape=(0,) * len(indices), dtype=dtype),
-    )
+    dims = (*(-1 for _ in statistic.shape), *range(lane))
+    recipe = recipe_of_lines((Weigh(statistic), PickWeighted(statistic)), 1, (keys, weights), tuple(range(lane)), dims)
+    return new_arrays(recipe, [keys, weights], [_output_of(keys, statistic, (lane,), False)], "pick-keys")[0]
 
 
 def _in_chunks_of(array: Any, weights: Any) -> Any:

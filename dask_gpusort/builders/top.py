@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 from ..drivers.one import call_with_whole
-from ..drivers.recipe import Input, ProgramRecipe, Result
+from ..drivers.recipe import recipe_of_lines
 from ..functions.top import Select
 from ..graph.collection import Output, new_arrays
 from ..graph.inputs import companion
@@ -41,13 +41,8 @@ def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every
     if array.ndim == 1 and not values and joins_rows(options.request("positions", keys), keys, ()):
         return call_with_whole(array, select.of_whole, [first, positions], (False, False), "top", "top")
     outputs = [first, positions, *moved]
-    parts = tuple((part,) for part in range(array.numblocks[axis]))
-    own = [Input("the input", keys.order.dtype, array.chunks, parts)]
-    own += [Input(f"values {number}", None, one.chunks, parts) for number, one in enumerate(inputs[1:])]
-    results = tuple(Result(0, which) for which in range(len(outputs)))
     lanes = tuple(dim for dim in range(array.ndim) if dim != axis)
-    names = tuple(one.name for one in inputs)
-    recipe = ProgramRecipe((select,), results, names, tuple(own), 0, "tasks", lanes=lanes)
+    recipe = recipe_of_lines((select,), len(outputs), inputs, lanes)
     return new_arrays(recipe, inputs, outputs, "top")
 
 

@@ -69,9 +69,9 @@ class KeptRuns:
         store, keeps, lists = self._kinds
         for at in self.turns:
             step, _, decided, _, sender = self._wired[at]
-            kind = keeps if step.holds else Task
+            kind = keeps if step.keeps or step.moves == "back" else Task
             known = {one.side for one in self.steps[:at]}
-            for number, part in enumerate(blocks[step.side]):
+            for number, part in enumerate(blocks[step.side] if step.stage else []):
                 if at + 1 < len(self.steps) or number not in alone:
                     part = None if step.side in known and not step.rereads else part
                     tasks.add(step.stage, number, *self._turn(tasks, at, number, part), kind=kind)

@@ -26,7 +26,7 @@ from ..chunk.run import Run
 from ..functions.program import Ends, Superstep
 from ..graph._dask import List, Task, TaskRef
 from ..graph.tasks import Tasks
-from .turns import Bundle, Listed, Store, Turn, list_senders
+from .turns import Listed, Store, Turn, list_senders, turns_of
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,25 @@ def combine_notes(step: Superstep, notes: Sequence[Any]) -> Any:
     return step.combine(_notes_of(notes))
 
 
-def conclude(step: Superstep, notes: Sequence[Any]) -> Any:
+def conclude(step: Superstep, notes: Sequence[Any]) -> tuple[Any, ...]:
     """Task: the results, from notes that stand for all."""
-    return step.decide(_notes_of(notes), None)
+    found: tuple[Any, ...] = step.decide(_notes_of(notes), None)
+    return found
+
+
+def conclude_one(step: Superstep, notes: Sequence[Any], which: int) -> Any:
+    """Task: one of the results."""
+    return conclude(step, notes)[which]
 
 
 def _notes_of(made: Sequence[Any]) -> list[Any]:
     """The notes that turns have, or combined notes as they are."""
-    return [note for one in made for note in (one.notes if isinstance(one, (Turn, Bundle)) else [one])]
+    return [one.note if isinstance(one, Turn) else one for one in turns_of(made)]
 
 
-def decide_by_sum(step: Superstep, notes: Sequence[Any], before: Listed) -> Listed:
-    """Task: decide from the combined note of all."""
-    return Listed(step.decide_by_sum(combine_notes(step, notes), before.decision), before.marks, [], None, None)
+def decide_alone(step: Superstep, notes: Sequence[Any], before: Listed) -> Listed:
+    """Task: decide from notes that stand for all."""
+    return Listed(step.decide(_notes_of(notes), before.decision), before.marks, [], None, None)
 
 
 def keep_ends(step: Superstep, turns: list[Turn], first: int, decided: Listed, store: Store) -> Any:
@@ -99,7 +105,7 @@ def add_sums(
 ) -> None:
     """Add the tasks that decide and list, as `turns.list_turns` does, of notes that no task may have all."""
     prefix = step.listing.rpartition("-")[0]
-    decided = tasks.add(f"{prefix}-sums", 0, decide_by_sum, step, add_combined(tasks, step, turns), before)
+    decided = tasks.add(f"{prefix}-sums", 0, decide_alone, step, add_combined(tasks, step, turns), before)
     tables = []
     for number, some in enumerate(partition_all(step.fan_in, turns)):
         table = step.lean, List(*some), number * step.fan_in, decided, store

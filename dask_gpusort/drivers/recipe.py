@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -21,6 +21,7 @@ from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..plan import Exchange, Runs
 from . import turns
 from .kept import KeptRuns
+from .notes import conclude_one
 from .tasks import Pace, PlainTasks
 from .wiring import decides_alone
 
@@ -104,22 +105,20 @@ class ProgramRecipe(ArrayRecipe):
     def _lines(self) -> dict[tuple[int, ...], dict[str, list[Owned]]]:
         """The chunks of each part and each group of each line."""
         found: dict[tuple[int, ...], dict[str, list[Owned]]] = {}
+        counts = {"part": len(self.inputs[0].owned), "group": self.groups}
         for name, one in zip(self.names, self.inputs, strict=True):
             lines = defaultdict(list)
             for index, declared in zip(np.ndindex(*map(len, one.chunks)), one.declared, strict=True):
                 lines[tuple(index[dim] for dim in self.lanes)].append(((name, *index), declared))
             for line, chunks in lines.items():
-                numbers = {"part": len(self.inputs[0].owned), "group": self.groups}
-                owned = found.setdefault(line, {side: [[] for _ in range(count)] for side, count in numbers.items()})
-                for own, numbers_of in zip(owned[one.side], one.owned, strict=True):
-                    own.extend(chunks[number] for number in numbers_of)
+                owned = found.setdefault(line, {side: [[] for _ in range(count)] for side, count in counts.items()})
+                for own, numbers in zip(owned[one.side], one.owned, strict=True):
+                    own.extend(chunks[number] for number in numbers)
         return found
 
     @cached_property
     def _alone(self) -> dict[int, int]:
         """Groups whose last superstep makes one chunk, of the only output, and the number of that chunk."""
-        if decides_alone(self.steps[self.results[0].step - 1]):
-            return {0: 0}
         if len(self.results) > 1 or self.driver == "threads":
             return {}
         groups = enumerate(self.contents)
@@ -146,35 +145,36 @@ class ProgramRecipe(ArrayRecipe):
         return self._stages(self._driver, held)
 
     def _stages(self, driver: KeptRuns | PlainTasks, held: Mapping[Key, Any]) -> Tasks:
-        found = Tasks(self.token)
+        tasks = Tasks(self.token)
 
         def blocks_of(own: Owned) -> Any:
             chunks = List(*(chunk_of((self.again or key[0], *key[1:]), held) for key, _ in own))
             return Task(None, Blocks, chunks, [one for _, one in own]) if own else None
 
-        for line, owned in self._lines.items():
-            tasks = Tasks(self.token, line)
+        for tasks.line, owned in self._lines.items():
             blocks = {side: list(map(blocks_of, own)) for side, own in owned.items()}
             driver.add(tasks, blocks, self._alone)
-            found |= tasks
-        return found
+        return tasks
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the results to the chunks of one output array."""
-        found = Tasks(self.token)
-        for line in self._lines:
-            tasks = Tasks(self.token, line)
-            self._output(tasks, name, which, chunks)
-            found |= tasks
-        return found
+        tasks = Tasks(self.token)
+        for tasks.line, owned in self._lines.items():
+            self._output(tasks, owned, name, which, chunks)
+        return tasks
 
-    def _output(self, tasks: Tasks, name: str, which: int, chunks: Chunks) -> None:
+    def _output(
+        self, tasks: Tasks, owned: Mapping[str, Sequence[Owned]], name: str, which: int, chunks: Chunks
+    ) -> None:
         """Add the chunks of one output array that a line makes."""
         at, array = self.results[which]
         step = self.steps[at]
         key = self._key(name, dict(zip(self.lanes, tasks.line, strict=True)), chunks)
         if step.concludes:
-            tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
+            if step.listing:
+                tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
+            else:
+                tasks.put(key, conclude_one, step, tasks.refs(step.stage, range(len(self.inputs[0].owned))), array)
         elif decides_alone(self.steps[at - 1]):
             self._driver.put_last(tasks, key, 0, array)
         elif self.contents:
@@ -182,10 +182,10 @@ class ProgramRecipe(ArrayRecipe):
         elif not chunks and step.side == "group":  # one number, which each group has
             tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
         elif own := next((one for one in self.inputs if one.side == step.side), None):
-            for number, (numbers, owned) in enumerate(zip(own.owned, self._lines[tasks.line][step.side], strict=True)):
+            for number, (numbers, given) in enumerate(zip(own.owned, owned[step.side], strict=True)):
                 made = self._driver.made_by(tasks, step, number)
-                for position, (_, (chunk, _)) in enumerate(zip(numbers, owned, strict=False)):
-                    key = self._key(name, dict(enumerate(chunk[1:])), chunks)
+                for position, ((_, *index), _) in enumerate(given[: len(numbers)]):
+                    key = self._key(name, dict(enumerate(index)), chunks)
                     tasks.put(key, turns.take_array, made, array, position)
         else:  # a group without chunks of its own has one of each result
             for number in range(self.groups):
@@ -214,3 +214,24 @@ class ProgramRecipe(ArrayRecipe):
                 ends = pairwise(accumulate(map(int, sizes[first:last]), initial=0))
                 for chunk, end in zip(range(first, last), ends, strict=True):
                     tasks.put((name, chunk, *behind), turns.take_part, made, array, *end)
+
+
+def recipe_of_lines(
+    steps: tuple[Superstep, ...],
+    results: int,
+    arrays: Sequence[Any],
+    lanes: tuple[int, ...] = (),
+    output_dims: tuple[int, ...] = (),
+) -> ProgramRecipe:
+    """The recipe of a program without groups, whose last superstep makes some results of arrays: keys, then values.
+
+    Each chunk of a line is a part.
+    """
+    keys = arrays[0]
+    count = math.prod(blocks for dim, blocks in enumerate(keys.numblocks) if dim not in lanes)
+    parts = tuple((part,) for part in range(count))
+    inputs = [Input("the input", keys.dtype, keys.chunks, parts)]
+    inputs += [Input(f"values {number}", None, value.chunks, parts) for number, value in enumerate(arrays[1:])]
+    found = tuple(Result(len(steps) - 1, which) for which in range(results))
+    names = tuple(array.name for array in arrays)
+    return ProgramRecipe(steps, found, names, tuple(inputs), 0, "tasks", lanes=lanes, output_dims=output_dims)

@@ -38,11 +38,6 @@ class Turn:
         """Bytes held, for Dask's ``sizeof``."""
         return object.__sizeof__(self) + sum(map(sys.getsizeof, split_turn(self)[1]))
 
-    @property
-    def notes(self) -> list[Any]:
-        """Its note alone."""
-        return [self.note]
-
 
 def split_turn(turn: Turn) -> tuple[Any, list[Any]]:
     """What is pickled of a turn, and its arrays."""
@@ -86,11 +81,6 @@ class Bundle:
         """Bytes held, for Dask's ``sizeof``."""
         return object.__sizeof__(self) + sum(map(sys.getsizeof, self.turns))
 
-    @property
-    def notes(self) -> list[Any]:
-        """The notes of its turns."""
-        return [turn.note for turn in self.turns]
-
 
 def _split_bundle(bundle: Bundle) -> tuple[Any, list[Any]]:
     kept, arrays = zip(*map(split_turn, bundle.turns), strict=True)
@@ -104,6 +94,13 @@ def _join_bundle(kept: Any, arrays: Sequence[Any]) -> Bundle:
 
 
 serialization.add_class(Bundle, _split_bundle, _join_bundle)
+
+
+def turns_of(made: Sequence[Any]) -> list[Any]:
+    """The turns of bundles by their numbers; others as they are."""
+    bundles = [one if isinstance(one, Bundle) else Bundle((number,), (one,)) for number, one in enumerate(made)]
+    turns = {number: turn for one in bundles for number, turn in zip(one.numbers, one.turns, strict=True)}
+    return [turns[number] for number in sorted(turns)]
 
 
 class Listed(RunList):
@@ -205,7 +202,7 @@ def work_on(
         mark = own.mark if own is not None else ()
         if step.keeps and (own is None or step.listing):
             noted = 0 if made.note is None else step.mark(made.note)
-            mark = noted, *(one.checksum for one in kept if not isinstance(one, Run))
+            mark = noted, *(one.checksum for one in kept if not isinstance(one, (Run, list)))
         at_hand = None if made.stays is None else kept.pop()
     complete(like)
     name = given.names[0] + ", or one that it is joined with," * (len(blocks) > 1) if blocks else ""
@@ -233,13 +230,14 @@ def check_same(step: Superstep, number: int, own: Turn, listed: Listed | None) -
 
 
 def list_turns(
-    step: Superstep, turns: Sequence[Turn], senders: Sequence[Turn], store: Store, before: Listed | None
+    step: Superstep, made: Sequence[Turn | Bundle], senders: Sequence[Turn], store: Store, before: Listed | None
 ) -> Listed:
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
+    turns = turns_of(made)
     decides = turns[0].note is not None
     last = before and before.decision
     decision: Any = step.decide([turn.note for turn in turns], last) if decides else last
-    marks = {step.side: [turn.mark for turn in turns], **(before.marks if before else {})}
+    marks = {**(before.marks if before else {}), step.side: [turn.mark for turn in turns]}
     out = before.out if before is not None else None
     if not step.moves:
         return Listed(decision, marks, [], None, out)

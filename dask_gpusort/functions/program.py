@@ -52,7 +52,7 @@ class Given(NamedTuple):
     #: What this part or group has kept in an earlier superstep: as `Made` says.
     run: Callable[[], Run] | None = None
     memo: Any = None
-    stays: Callable[[], Run] | None = None
+    stays: Callable[[], Any] | None = None
     before: int = 0  # rows that lie before those that arrived, in the runs of all senders
     names: Sequence[str] = ()  # of its chunks, for error messages
     note: Any = None  # what it has noted of chunks that it reads again, if they may be others now
@@ -66,15 +66,15 @@ class Made(NamedTuple):
     note: Any = None
     #: Rows that this superstep or a later one moves; with `portions` it may be an iterator of one run for each piece.
     run: Run | None = None
-    memo: Any = None  # small, and `stays`, of any size, for later supersteps of the same part or group
-    stays: Run | None = None
+    memo: Any = None  # small, for later supersteps of the same part or group
+    stays: Any = None  # the same, of any size: a run, or of what no cluster keeps a list of arrays
     arrays: tuple[Any, ...] = ()  # results; of one that has chunks of inputs, lists with an array for each chunk
 
 
 class Superstep:
     """One superstep: a subclass is a frozen dataclass that can be pickled, and its methods are pure functions."""
 
-    stage: str  # name of its tasks
+    stage: str  # name of its tasks; "" of a last one that the tasks of the output chunks take
     noting: ClassVar[str] = (
         ""  # name of the tasks that give its notes alone, if it is not that of the stage and "-note"
     )
@@ -95,12 +95,8 @@ class Superstep:
     fan_in: int
     #: Whether the decision is made from the combined note of all, and the ends of each sender from its own note.
     sums: ClassVar[bool] = False
-    concludes: ClassVar[bool] = False  # whether the decision is the results, an array of each
-
-    @property
-    def holds(self) -> bool:
-        """Whether its part or group has more than a note."""
-        return self.keeps or self.moves == "back"
+    #: Whether its decision is the results; without a `listing` the tasks of the output chunks decide.
+    concludes: ClassVar[bool] = False
 
     @property
     def lean(self) -> Self:
@@ -113,14 +109,10 @@ class Superstep:
 
     def decide(self, notes: Sequence[Any], decision: Any) -> Any:
         """Decide from all notes, in the order of the parts or groups; without notes the last decision stays."""
-        raise NotImplementedError
+        return notes
 
     def combine(self, notes: Sequence[Any]) -> Any:
         """Make the note that stands for those of some neighbours."""
-        raise NotImplementedError
-
-    def decide_by_sum(self, total: IntArray, decision: Any) -> Any:
-        """Decide from the combined note of all, and the last decision."""
         raise NotImplementedError
 
     def ends(self, decision: Any, notes: Sequence[IntArray], first: int) -> Ends:

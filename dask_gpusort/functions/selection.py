@@ -93,9 +93,10 @@ def unpack(counts: IntArray, keys: Any) -> list[Taken]:
     taken, first = [], 0
     while len(counts):
         length, *numbers, brackets = counts[:COUNTS].tolist()
-        ends, counts = np.split(counts[COUNTS:], [ENDS * brackets])
-        taken.append(Taken(keys[first : first + length], ends.reshape(ENDS, brackets), *numbers))
-        first += length
+        stop = COUNTS + ENDS * brackets
+        ends = counts[COUNTS:stop].reshape(ENDS, brackets)
+        taken.append(Taken(keys[first : first + length], ends, *numbers))
+        counts, first = counts[stop:], first + length
     return taken
 
 
@@ -238,9 +239,9 @@ class ExtractAgain(Extract):
 class Finish(Superstep):
     """Find the statistic of all lanes, shape `statistic.shape` and then that of the dimensions that are left."""
 
+    stage = ""
     side = "group"
 
-    stage: str
     statistic: Statistic | Ranks
     axes: tuple[int, ...]  # the reduced dimensions
     keepdims: bool  # whether they are kept, with size 1
@@ -282,7 +283,7 @@ def selection_steps(
         moves: Literal["", "out"] = "out" if level + 1 == len(keys_per_stratum) else ""
         of_extract = f"select-extract-{level}", draw.lean, sorts[1], groups, moves
         steps += [draw, (ExtractAgain if level else Extract)(*of_extract)]
-    return (*steps, Finish("select-finish", statistic, axes, keepdims))
+    return (*steps, Finish(statistic, axes, keepdims))
 
 
 # ----------------------------------------------------------------------------------------------------------- decisions

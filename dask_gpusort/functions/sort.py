@@ -221,10 +221,10 @@ class Count(Superstep):
     def combine(self, notes: Sequence[IntArray]) -> IntArray:
         return np.sum(notes, axis=0)
 
-    def decide_by_sum(self, total: IntArray, decision: Candidates) -> Chosen:
+    def decide(self, notes: Sequence[IntArray], decision: Candidates) -> Chosen:
         assert self.groups is not None
         ranks = self.groups.ranks(decision.sizes)
-        low, high = bounds.candidates_at_ranks(total, ranks)
+        low, high = bounds.candidates_at_ranks(self.combine(notes), ranks)
         return Chosen(low, high, bounds.with_first_and_last(ranks, decision.starts), decision.starts)
 
     def ends(self, decision: Chosen, notes: Sequence[IntArray], first: int) -> Ends:

@@ -19,11 +19,12 @@ NOTHING: Mapping[Key, Any] = MappingProxyType({})
 
 
 class Tasks(dict[Key, Any]):
-    """Hold tasks by key: the name of their stage with a token, and numbers in the stage, behind those of a line."""
+    """Hold tasks by key: the name of their stage with a token, and numbers in the stage, behind those of the line."""
 
-    def __init__(self, token: str, line: tuple[int, ...] = ()):
+    def __init__(self, token: str):
         super().__init__()
-        self.token, self.line = token, line
+        self.token = token
+        self.line: tuple[int, ...] = ()
 
     def key(self, stage: str, *index: int) -> Key:
         """Name a task."""

@@ -182,7 +182,7 @@ def test_an_output_chunk_needs_only_its_group():
 def test_a_run_that_changed_is_refused():
     array, order = np.array([0, 1, 2, 3], "u8"), Order(np.dtype("u8"))
     local, groups_of = LocalSort(order, False), Groups((2, 2), ((0, 1, 0, 1), (1, 2, 0, 1)))
-    draw, count = DrawKeys(local, 9, 4, 1), Count(order, groups_of)
+    draw, count = DrawKeys(local, 9, 4, 1), Count(order, groups_of, 2)
 
     def made(keys):
         blocks = Blocks([np.array(keys, "u8")], declared_chunks("the input", np.dtype("u8"), ((np.nan,),)))

@@ -351,7 +351,9 @@ def runs_of(bundles):
 
 
 def listed(bundles, plan):
-    return task_exchange.list_notes(program_of(plan)[0], list(map(task_exchange.take_note, bundles)), None)
+    return task_exchange.list_turns(
+        program_of(plan)[0], list(map(task_exchange.take_note, bundles)), [], task_exchange.Store(), None
+    )
 
 
 def shard_of(bundle, cuts, group, plan):

@@ -237,7 +237,9 @@ def test_every_task_waits_for_its_kernels() -> None:
             part = Blocks([block], [declared[number]])
             made.append(task_exchange.take_bundle(sort.lean, (number,), [part], None, None, []))
             assert stream.done
-        listed = task_exchange.list_notes(sort, list(map(task_exchange.take_note, made)), None)
+        listed = task_exchange.list_turns(
+            sort, list(map(task_exchange.take_note, made)), [], task_exchange.Store(), None
+        )
         for group in range(2):
             mine = []
             for bundle in made:
