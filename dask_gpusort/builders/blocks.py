@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -19,6 +18,7 @@ from tlz import concat
 
 from ..chunk import complete, ops_for
 from ..chunk.checks import Blocks, DeclaredChunk, checked_chunk, checked_lanes
+from ..drivers import run_in_gang
 from ..drivers.one import InOneTask, make_whole
 from ..drivers.recipe import Input
 from ..functions.positions import Elements
@@ -144,14 +144,13 @@ def read_in_gang(
 
     `sources` are the chunks of each member, by their numbers in the first array, and then in the other one.
     """
-    # Imported here, because it imports distributed.
-    gang, count = import_module("dask_gpusort.drivers.gang"), math.prod(arrays[0].numblocks)
+    count = math.prod(arrays[0].numblocks)
     parts = tuple(tuple(chunk for chunk in own if chunk < count) for own in sources)
     groups = tuple(tuple(chunk - count for chunk in own if chunk >= count) for own in sources)
     steps = Whole(tuple(map(bool, groups))), ReadWhole(read, parts)
     own = inputs[0]._replace(side="part", owned=parts), inputs[1]._replace(side="group", owned=groups)
     members = tuple((part,) for part in range(len(parts)))
-    return gang.run_in_gang(arrays, own, steps, [(1, 0)], members, [output], prefix)[0]
+    return run_in_gang(arrays, own, steps, [(1, 0)], members, [output], prefix)[0]
 
 
 def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: float) -> Any:

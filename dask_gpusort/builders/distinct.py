@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..chunk import complete, library_of
 from ..chunk.checks import checked_chunk
 from ..chunk.distinct import Columns, find_distinct
 from ..config import setting
+from ..drivers import run_in_gang
 from ..drivers.one import of_whole
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.distinct import (
@@ -102,9 +102,7 @@ def run_program(
     found = tuple(Result(*which) for which, *_ in outputs)
     inputs = (Input("the input", order.dtype, array.chunks, division.parts),)
     if plan.strategy == "gang":
-        # Imported here, because it imports distributed.
-        gang = import_module("dask_gpusort.drivers.gang")
-        return gang.run_in_gang([array], inputs, steps, found, division.members, made, "unique")
+        return run_in_gang([array], inputs, steps, found, division.members, made, "unique")
     driver = DRIVERS.get(division.exchange, "tasks")
     recipe = ProgramRecipe(tuple(steps), found, (array.name,), inputs, division.groups, driver)
     return new_arrays(recipe, [array], made, "unique")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from ..chunk.merge_choice import prefers_merge
 from ..config import setting
 from ..cost import describe
+from ..drivers import run_in_gang
 from ..drivers.one import InOneTask
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..drivers.tasks import Pace
@@ -203,9 +203,7 @@ def global_sort(
     own += [Input(f"values {number}", None, value.chunks, plan.runs) for number, value in enumerate(values)]
     results = tuple(Result(len(steps) - 1, which) for which in range(len(outputs)))
     if plan.exchange == "gang":
-        # Imported here, because it imports distributed.
-        gang = import_module("dask_gpusort.drivers.gang")
-        return gang.run_in_gang(inputs, own, steps, results, plan.sources, outputs, prefix, plan.groups)
+        return run_in_gang(inputs, own, steps, results, plan.sources, outputs, prefix, plan.groups)
     names, driver = tuple(array.name for array in inputs), DRIVERS.get(plan.exchange, "tasks")
     recipe = ProgramRecipe(steps, results, names, tuple(own), len(plan.groups), driver, plan.groups, _pace(plan))
     return new_arrays(recipe, inputs, outputs, prefix)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
 from ..chunk.lanes import reduce_weighted_lanes
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
+from ..drivers import run_in_gang
 from ..drivers.one import InOneTask
 from ..drivers.recipe import Input, recipe_of_lines
 from ..functions.groups import PickWeighted, Weigh
@@ -66,14 +66,12 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     if plan.strategy == "join":
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy == "gang":
-        # Imported here, because it imports distributed.
-        gang = import_module("..drivers.gang", __package__)
         steps = _steps(array, statistic, axes, keepdims, plan)
         own = [
             Input("the input", array.dtype, array.chunks, tuple((part,) for part in range(math.prod(array.numblocks))))
         ]
         outputs = [_output_of(array, statistic, axes, keepdims)]
-        return gang.run_in_gang([array], own, steps, [(len(steps) - 1, 0)], plan.sources, outputs, "quantile")[0]
+        return run_in_gang([array], own, steps, [(len(steps) - 1, 0)], plan.sources, outputs, "quantile")[0]
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
