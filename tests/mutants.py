@@ -438,6 +438,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "if step.keeps and (True or",
         ),
         "programs: chunks of the second pass": ("(self.again or key[0], *key[1:])", "key"),
+        "programs: notes with rows in messages": ("else Shared(counts, *note)", "else Shared(counts, note)"),
     },
     "api/test_order_statistics.py": {
         "quantiles: keys of each lane": ("counts[stop:], first + length", "counts[stop:], 0"),

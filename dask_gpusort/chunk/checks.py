@@ -53,15 +53,6 @@ def checked_chunk(
     )
 
 
-def checked_shape(block: Any, number: int, dtype: np.dtype[Any], shape: Sequence[float]) -> Any:
-    """Check a chunk of some number against its array's dtype and its chunk sizes, nan where unknown, and give it."""
-    checked_chunk(block, dtype, f"chunk {number} of the input", ndim=len(shape))
-    for size, expected in zip(block.shape, shape, strict=True):
-        if size != expected and not math.isnan(expected):
-            raise wrong_size(f"chunk {number} of the input has shape {block.shape}, {size} elements", expected)
-    return block
-
-
 def checked_lanes(block: Any, dtype: np.dtype[Any] | None, lengths: Mapping[int, float]) -> Any:
     """Check a chunk, and that its lanes have the lengths of its array's along some axes, if these are known."""
     checked_chunk(block, dtype)

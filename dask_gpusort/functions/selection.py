@@ -44,9 +44,7 @@ class Taken(NamedTuple):
     ends: IntArray  # shape (4, brackets): counts up to the ends of the brackets that the keys, or all of them, are in
     size: int = 0  # all keys that a sample was drawn from
     nans: int = 0  # those that are NaN or NaT
-    strata: int = (
-        0  # whose key may be on the wrong side of a rank: all that keys were drawn from, or one of sorted keys
-    )
+    strata: int = 0  # those whose key may be on the wrong side of a rank: of sorted keys one, else all
 
 
 class Brackets(NamedTuple):
@@ -206,8 +204,7 @@ class Extract(Superstep):
         if given.note is not None:
             for keys, one in zip(lanes, drawn_of(given.note), strict=True):
                 if len(keys) != one.size or not _same(self.draw.sample(keys, given.number), one.keys):
-                    what = f"chunk {given.number} is not what it was when samples of it were taken"
-                    raise changed_source(what)
+                    raise changed_source(f"chunk {given.number} is not what it was when samples of it were taken")
         return self._extract(_sorted(lanes) if self.sorts and not self.draw.sorts else lanes, given.decision)
 
     def _extract(self, lanes: Sequence[Any], brackets: Brackets) -> Made:
