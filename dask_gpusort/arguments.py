@@ -15,10 +15,10 @@ from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .array_arguments import check_library, checked_array, in_memory, known_size, refuse_masked, without_labels
+from .builders.request import Options
 from .chunk.labels import are_missing, on_host
 from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
-from .graph.sort.request import Options
 from .plan.select import STRATEGIES
 
 _KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}

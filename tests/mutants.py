@@ -96,15 +96,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_runs.py::test_cuts_between_candidates": {
-        "sums: the first sender of some": ("number * counting.FAN_IN, decided", "0 * number, decided"),
+        "sums: the first sender of some": ("number * step.fan_in, decided", "0 * number, decided"),
     },
     "api/test_functions.py::test_in_a_gang": {
         "gang: a shard for each member": ("runs, own) for own in receivers]", "runs, own) for own in receivers[::-1]]"),
         "gang: what a member keeps": ("int(ranks[given.number + one])", "int(ranks[one])"),
         "trims: a key too many in front": ("slice(begin, end)), memo", "slice(max(begin - 1, 0), end)), memo"),
         "decisions: samples of one member": (
-            "step.decide(self._in_order(side, start.summaries))",
-            "step.decide(self._in_order(side, start.summaries)[:1] * len(self._in_order(side, start.summaries)))",
+            "self._in_order(side, counts), decision)",
+            "self._in_order(side, counts)[:1] * len(self._in_order(side, counts)), decision)",
         ),
         "gang: chunks of unknown sizes": (
             "made.memo[numbers.start + 1 : numbers.stop + 1]",
@@ -281,7 +281,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: parts of neighbours": ("(ordered and chunk > last + 1)", "False"),
         "gang of distinct keys: parts of one side": ("if last is None or sides or", "if last is None or"),
         "gang of a program: pieces in order": ("for sender in sorted(found)]", "for sender in found]"),
-        "gang of a program: numbers of parts": ("first = sorted(part[0]", "first = list(part[0]"),
+        "gang of a program: numbers of parts": ("parts = tuple(sorted(concat(own)))", "parts = tuple(concat(own))"),
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
@@ -289,22 +289,18 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "unique: rows of one sender are copied": ("else [pieces[0].copy()]", "else pieces"),
     },
     "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
-        "gang of a statistic: a member that changed": ('raise changed_source(f"member', 'print(f"member'),
-        "gang of a statistic: keys of each member": ("run.keys[low:high], row", "run.keys[: high - low], row"),
-        "gang of a statistic: counts of each bracket": (
-            "ENDS * count for count in brackets)",
-            "0 for count in brackets)",
-        ),
-        "gang of a statistic: to the first member alone": (
-            "if everywhere or rank == 0 else keys[:0]",
-            "if True else keys[:0]",
-        ),
-        "gang of a statistic: brackets of the round": ("searches = scan_again(", "scan_again("),
+        "gang of a statistic: samples of each part": ("run.keys[slice(*end)])", "run.keys[: end[1] - end[0]])"),
+        "gang of a statistic: the first member alone": ("if given.number:  # of a gang", "if False:  # of a gang"),
+        "gang of a statistic: members that make nothing": ("self.results[step] if one.arrays]", "self.results[step]]"),
+        "gang of a statistic: chunks that are read again": ("step.rereads or side in unread,", "side in unread,"),
         "gang of a statistic: lanes in the same chunks": ("plan.lanes.blocks != 1 or ", ""),
         "gang of a statistic: memory": ("workers, plan.moved_bytes)", "workers, 0)"),
     },
     "graph/test_gang_select.py::test_members_and_one_task_more": {
-        "gang of a statistic: all members": ("() if alone else made if", "() if alone else () if"),
+        "gang of a statistic: all members": (
+            "List() if alone else tasks.refs(",
+            "List() if alone or small else tasks.refs(",
+        ),
     },
     (
         "api/test_functions.py::test_in_a_gang[take] api/test_functions.py::test_in_a_gang[take_along_axis] "
@@ -312,16 +308,20 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "graph/test_gang_gather.py"
     ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
+        "gang that gathers: who reads nothing": ("self.reads)", "[True] * len(self.reads))"),
+        "gang that gathers: who has nothing": (".empty(first.dtype,", ".empty(bool,"),
+        "gang that gathers: chunks of groups": ("step.rereads or side in unread,", "step.rereads,"),
         "gang that gathers: a member without output": (
             "alone = all(self.made[which])",
             "alone = True",
         ),
-        "gang that gathers: chunks of the last input": (
-            "tuple(chunk - first for chunk in own if chunk >= first)",
-            "tuple(chunk for chunk in own)",
+        "gang that gathers: chunks of the last input": ("owned[-1][number]", "owned[-1][0]"),
+        "gang that gathers: a chunk is checked": (
+            "blocks = part.checked() if part",
+            "blocks = list(part.blocks) if part",
         ),
-        "gang that gathers: a chunk is checked": ("self.reading.check(chunk, number)", "pass"),
-        "gang that gathers: a member that changed": ("known += on_host(keys", "on_host(keys"),
+        "gang that gathers: a member that changed": ('if fixed else b""', 'if not fixed else b""'),
+        "gang that gathers: shapes of a member": ("zlib.crc32(repr(note).encode())", "note[1]"),
         "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),
         "gang that gathers: both sides of each member": ("    if not held:  # then", "    if False:  # then"),
     },
@@ -386,7 +386,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "kept programs: runs that changed": ("one.checksum for one in kept if", "0 for one in kept if"),
     },
     "topk partition": {
-        "topk: positions in all chunks": ("part[1] + start,", "part[1],"),
+        "lines: tasks of each": ('{self.token}", *self.line, *index)', '{self.token}", *index)'),
+        "topk: positions in all chunks": ("note[1] + start,", "note[1],"),
         "partition: keys equal to a cut": (
             "counted -= (part <= cut).view(np.uint8)",
             "counted -= (part < cut).view(np.uint8)",
@@ -425,11 +426,26 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_select_samples.py": {
-        "quantiles: samples of sorted chunks": (
-            "lanes_of(chunk, axes, sorts == BOTH_PASSES)",
-            "lanes_of(chunk, axes, sorts > 0)",
+        "quantiles: samples of sorted chunks": ("_sorted(lanes) if self.sorts else lanes", "lanes"),
+        "quantiles: keys of chunks that are not sorted": (
+            "if self.sorts and not self.draw.sorts else",
+            "if False else",
         ),
-        "quantiles: keys of chunks that are not sorted": ("_sorted(lanes) if sorts == 1 else lanes", "lanes"),
+        "quantiles: a chunk that changed": ("if len(keys) != one.size or not _same(", "if False and not _same("),
+        "quantiles: counts of what is left": ("given.number, 0, one.ends)", "given.number, 0, 0 * one.ends)"),
+        "programs: who has read its chunks is known": (
+            "if step.keeps and (own is None or",
+            "if step.keeps and (True or",
+        ),
+        "programs: chunks of the second pass": ("(self.again or key[0], *key[1:])", "key"),
+        "programs: notes with rows in messages": ("else Shared(counts, *note)", "else Shared(counts, note)"),
+    },
+    "api/test_order_statistics.py": {
+        "quantiles: keys of each lane": ("counts[stop:], first + length", "counts[stop:], 0"),
+        "quantiles: keys inside of each lane": ("inside.lengths[part].tolist()", "inside.lengths[part][::-1].tolist()"),
+    },
+    "graph/test_read_again.py::test_a_source_that_is_read_again_is_not_kept": {
+        "programs: a few parts are gathered at a time": ("if not self.gathers or", "if True or"),
     },
     "graph/test_select_join.py": {
         "quantiles: NaN of a sorted lane": ("bool((end != end).any())", "False"),
@@ -461,6 +477,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "(name, chunk, *behind), turns.take_part",
             "(name, chunk), turns.take_part",
         ),
+        "lines: dimensions of outputs": (
+            "index.get(dim, 0) for dim in self.output_dims or",
+            "index.get(dim, 0) for dim in",
+        ),
+        "groups: the parts behind": ("given.decision[given.number + 1 :]", "given.decision[given.number :]"),
+        "programs: what a later step keeps": (
+            "{**(before.marks if before else {}), step.side: [turn.mark for turn in turns]}",
+            "{step.side: [turn.mark for turn in turns], **(before.marks if before else {})}",
+        ),
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
         "groups: lanes that are too long": ('needed != "nothing" and plan.strategy', "False and plan.strategy"),
@@ -478,9 +503,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_many_chunks.py": {
-        "sums: of sums": (
-            "read, level = [List(*some) for some in partition_all(counting.FAN_IN, sums)]",
-            "read, level = [List(sums[0])]",
+        "notes: all that are combined": (
+            "combine_notes, step.lean, List(*own))",
+            "combine_notes, step.lean, List(own[0]))",
         ),
         "runs: eight for each thread of a cluster": ("RUNS_PER_THREAD if workers.processes else 1", "1"),
         "runs: of bounded size": ("share /= math.ceil(share / min(RUN_BYTES,", "share /= math.ceil(1 / min(RUN_BYTES,"),
@@ -499,6 +524,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "select: few whole lanes for many threads": ("lanes.count >= min(workers.threads", "lanes.count >= min(1"),
     },
     "api/test_weights.py": {
+        "weights: of the parts in front": ("shares += ends[..., part - 1 : part]", "pass"),
         "weights: none in front": (
             "quantiles = np.maximum(quantiles, np.nextafter(",
             "np.maximum(quantiles, np.nextafter(",

@@ -1,1 +1,1 @@
-"""From checked arguments to a plan and Dask arrays: unique values, sets, ranks, modes, elements at positions."""
+"""From checked arguments to a plan and Dask arrays; `request` says what is asked of all sorts."""

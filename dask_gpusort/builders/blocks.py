@@ -9,28 +9,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from tlz import concat
 
 from ..chunk import complete, ops_for
-from ..graph._dask import flatten
+from ..chunk.checks import Blocks, DeclaredChunk, checked_chunk, checked_lanes
+from ..drivers import run_in_gang
+from ..drivers.one import InOneTask, make_whole
+from ..drivers.recipe import Input
+from ..functions.positions import Elements
+from ..functions.whole import Read, ReadWhole, Whole
+from ..graph._dask import ArrayBlockwiseDep, flatten
 from ..graph.collection import Output, new_arrays
-from ..graph.exchanges import read_in_gang
-from ..graph.in_one_task import CallWithWhole, InOneTask, as_tuple, make_whole
-from ..graph.input_checks import (
-    DeclaredChunk,
-    DeclaredChunks,
-    checked_chunk,
-    checked_lanes,
-    chunk_name,
-    declared_chunks,
-)
 from ..graph.inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..graph.tasks import Chunks
-from ..plan import Runs
+from ..plan import Runs, Size
+
+
+class DeclaredChunks(ArrayBlockwiseDep):
+    """What an array says of its chunks, as an argument of `dask.array.blockwise`.
+
+    Along axes that are contracted, `blockwise` asks for a list of chunks, and gets their declarations in C order.
+    """
+
+    def __init__(self, array: str, dtype: np.dtype[Any], chunks: tuple[tuple[Size, ...], ...]) -> None:
+        super().__init__(chunks)  # type: ignore[arg-type]
+        self.array, self.dtype = array, dtype
+
+    def __getitem__(self, index: tuple[Any, ...]) -> DeclaredChunk | list[DeclaredChunk]:
+        numbers = [number if isinstance(number, list) else [number] for number in index]
+        found = [self._chunk(one) for one in product(*numbers)]
+        return found if any(isinstance(number, list) for number in index) else found[0]
+
+    def _chunk(self, index: tuple[int, ...]) -> DeclaredChunk:
+        shape = tuple(sizes[number] for sizes, number in zip(self.chunks, index, strict=True))
+        return DeclaredChunk(self.array, self.dtype, index, shape)
 
 
 def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, length: float, mode: str | None) -> Any:
@@ -43,34 +60,11 @@ def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, len
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
 
 
-@dataclass(frozen=True)
-class Elements:
-    """Read elements where all of them are gathered (see `gang.gather.Reading`)."""
-
-    dtype: np.dtype[Any]
-    chunks: Chunks  # one along all axes but the one along which is read
-    declared: tuple[DeclaredChunk, ...]  # of the indices
-    axis: int
-    mode: str  # as for `numpy.take`
-
-    def check(self, chunk: Any, number: int) -> None:
-        """Check a chunk of the elements."""
-        index = list(np.ndindex(*map(len, self.chunks)))[number]
-        checked_chunk(chunk, self.dtype, chunk_name(index), ndim=len(self.chunks))
-
-    def join(self, chunks: list[Any]) -> Any:
-        """Join all elements."""
-        return CallWithWhole(as_tuple, self.dtype)(chunks, self.chunks)[0]
-
-    def read(self, whole: Any, indices: Any, number: int) -> Any:
-        """Read the elements at the indices of a chunk."""
-        return take_block(whole, indices, self.declared[number], self.axis, sum(self.chunks[self.axis]), self.mode)
-
-    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[list[Any]]:
-        """Task: the elements at the indices of each chunk, of all chunks of elements and then all of indices."""
-        count = math.prod(map(len, sizes))
-        whole = self.join(chunks[:count])
-        return ([self.read(whole, chunk, number) for number, chunk in enumerate(chunks[count:])],)
+def read_checked(chunks: list[Any], sizes: Chunks, read: Read, declared: Sequence[DeclaredChunk]) -> tuple[list[Any]]:
+    """Task: what is read from the chunks of such sizes for each of those behind them."""
+    found, count = Blocks(chunks, declared).checked(), math.prod(map(len, sizes))
+    with ops_for(found[0]).exclusive():
+        return (read(found[:count], found[count:]),)
 
 
 def put_block(
@@ -129,15 +123,34 @@ def take_from_axis(array: Any, indices: Any, axis: int, mode: str, limit: float)
 
 def take_at_once(array: Any, indices: Any, axis: int, mode: str, sources: Runs) -> Any:
     """`take` by a gang whose members have some chunks each, or without any in one task: others would wait in turn."""
-    declared = declared_chunks("the indices", indices.dtype, indices.chunks)
-    elements = Elements(array.dtype, array.chunks, tuple(declared), axis, mode)
     chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
     output = Output(np.empty_like(array._meta, shape=(0,) * len(chunks)), chunks)
+    # The sizes of the elements' chunks are checked where all are joined.
+    unknown = tuple((math.nan,) * len(sizes) for sizes in array.chunks)
+    inputs = Input("the input", array.dtype, unknown, ()), Input("the indices", indices.dtype, indices.chunks, ())
+    read = Elements(array.chunks, axis, mode)
     if sources:
-        return read_in_gang(elements, array, indices, sources, output, "take")
+        return read_in_gang(read, [array, indices], inputs, sources, output, "take")
+    function = partial(read_checked, read=read, declared=[*concat(one.declared for one in inputs)])
     names, others = (array.name, indices.name), (indices.numblocks,)
-    recipe = InOneTask(elements, "take-join", names, array.chunks, others=others)
+    recipe = InOneTask(function, "take-join", names, array.chunks, others=others)
     return new_arrays(recipe, [array, indices], [output], "take")[0]
+
+
+def read_in_gang(
+    read: Read, arrays: Sequence[Any], inputs: Sequence[Input], sources: Runs, output: Output, prefix: str
+) -> Any:
+    """Make an array of what is read from all of an array for each chunk of another one, by a gang.
+
+    `sources` are the chunks of each member, by their numbers in the first array, and then in the other one.
+    """
+    count = math.prod(arrays[0].numblocks)
+    parts = tuple(tuple(chunk for chunk in own if chunk < count) for own in sources)
+    groups = tuple(tuple(chunk - count for chunk in own if chunk >= count) for own in sources)
+    steps = Whole(tuple(map(bool, groups))), ReadWhole(read, parts)
+    own = inputs[0]._replace(side="part", owned=parts), inputs[1]._replace(side="group", owned=groups)
+    members = tuple((part,) for part in range(len(parts)))
+    return run_in_gang(arrays, own, steps, [(1, 0)], members, [output], prefix)[0]
 
 
 def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: float) -> Any:

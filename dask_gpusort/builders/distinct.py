@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -14,8 +13,11 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import complete, library_of
+from ..chunk.checks import checked_chunk
 from ..chunk.distinct import Columns, find_distinct
 from ..config import setting
+from ..drivers import run_in_gang
+from ..drivers.one import of_whole
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.distinct import (
     Cut,
@@ -36,10 +38,7 @@ from ..functions.program import Superstep
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import gang_of, program_exchange
 from ..graph.explain import note
-from ..graph.in_one_task import of_whole
-from ..graph.input_checks import checked_chunk
 from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
-from ..graph.sort.request import Keys, Options, Request
 from ..order import Order
 from ..plan import BY_TASKS, InputChunks, Runs
 from ..plan.memory import distinct_bytes
@@ -53,6 +52,7 @@ from ..plan.sets import (
     make_distinct_plan,
 )
 from .global_sort import device_order, joins_rows
+from .request import Keys, Options, Request
 from .searches import build_membership, equality_dtype
 
 
@@ -102,9 +102,7 @@ def run_program(
     found = tuple(Result(*which) for which, *_ in outputs)
     inputs = (Input("the input", order.dtype, array.chunks, division.parts),)
     if plan.strategy == "gang":
-        # Imported here, because it imports distributed.
-        gang = import_module("dask_gpusort.drivers.gang")
-        return gang.run_in_gang([array], inputs, steps, found, division.members, made, "unique")
+        return run_in_gang([array], inputs, steps, found, division.members, made, "unique")
     driver = DRIVERS.get(division.exchange, "tasks")
     recipe = ProgramRecipe(tuple(steps), found, (array.name,), inputs, division.groups, driver)
     return new_arrays(recipe, [array], made, "unique")
@@ -240,13 +238,12 @@ def build_nunique(array: Any, equal_nan: bool) -> Any:
     if plan.strategy in SPREADING:
         return run_program(array, request, plan, wanted.tally, {})[0]
     values = _make_unique(array, wanted, request, plan)["values"]
-    meta = np.empty_like(values._meta, dtype=np.int64)
-    return values.map_blocks(count_values, chunks=((1,) * values.numblocks[0],), dtype=np.int64, meta=meta).sum()
+    return values.map_blocks(count_values, drop_axis=0, dtype=np.int64, meta=count_values(values._meta))
 
 
 def count_values(block: Any) -> Any:
-    """Task: the number of a chunk's elements, shape (1,)."""
-    return np.full_like(block, len(block), shape=(1,), dtype=np.int64)
+    """Task: the number of a chunk's elements, shape ()."""
+    return np.asarray(len(block), dtype=np.int64, like=block)[()]
 
 
 @dataclass(frozen=True)

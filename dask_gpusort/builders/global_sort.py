@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,17 @@ import numpy as np
 from ..chunk.merge_choice import prefers_merge
 from ..config import setting
 from ..cost import describe
+from ..drivers import run_in_gang
+from ..drivers.one import InOneTask
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..drivers.tasks import Pace
+from ..functions.joined import JoinedSort
 from ..functions.program import Superstep
-from ..functions.sort import CheckAndDraw, CheckRuns, Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
+from ..functions.sort import Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import choose_exchange, install_or_else
 from ..graph.explain import note
-from ..graph.in_one_task import InOneTask
 from ..graph.inputs import rechunk
-from ..graph.sort.joined import JoinedSort
-from ..graph.sort.request import Keys, Request, Want
-from ..graph.sort.sort_last import SortLast
-from ..graph.staging import Shortage
 from ..graph.tasks import Chunks
 from ..order import POSITION_BYTES, Order
 from ..plan import (
@@ -34,6 +31,7 @@ from ..plan import (
     Plan,
     Size,
     Workers,
+    counting,
     divide_chunks,
     fits_gang,
     fits_join,
@@ -42,6 +40,9 @@ from ..plan import (
     make_plan,
 )
 from ..plan.memory import RUN_COPIES
+from .request import Keys, Request, Want
+from .sort_last import SortLast
+from .staging import Shortage
 
 #: Sorted runs that tell the kind of processor: where it merges so many faster than it sorts them, keys are not divided.
 DIVIDED_RUNS = 64
@@ -202,10 +203,7 @@ def global_sort(
     own += [Input(f"values {number}", None, value.chunks, plan.runs) for number, value in enumerate(values)]
     results = tuple(Result(len(steps) - 1, which) for which in range(len(outputs)))
     if plan.exchange == "gang":
-        # Imported here, because it imports distributed.
-        gang = import_module("dask_gpusort.drivers.gang")
-        parts = tuple(tuple(plan.runs[run] for run in member) for member in plan.sources)
-        return gang.run_in_gang(inputs, own, steps, results, parts, outputs, prefix, plan.groups)
+        return run_in_gang(inputs, own, steps, results, plan.sources, outputs, prefix, plan.groups)
     names, driver = tuple(array.name for array in inputs), DRIVERS.get(plan.exchange, "tasks")
     recipe = ProgramRecipe(steps, results, names, tuple(own), len(plan.groups), driver, plan.groups, _pace(plan))
     return new_arrays(recipe, inputs, outputs, prefix)
@@ -214,12 +212,11 @@ def global_sort(
 def _steps(plan: Plan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
     """The program of a sort."""
     groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known)
+    stage = "sort-check" if local.presorted else "sort-local"
     if plan.candidates:
-        draw = CheckAndDraw if local.presorted else DrawKeys
-        keys = sum(plan.sizes)
-        return draw(local, plan.candidates, keys, len(plan.runs)), Count(plan.order, groups), merge
-    sort = CheckRuns if local.presorted else SortRuns
-    return sort(local, plan.samples, plan.radix_bits, groups), merge
+        draw = DrawKeys(local, plan.candidates, sum(plan.sizes), len(plan.runs), stage)
+        return draw, Count(plan.order, groups, counting.FAN_IN), merge
+    return SortRuns(local, plan.samples, plan.radix_bits, groups, stage), merge
 
 
 def _pace(plan: Plan) -> Pace | None:

@@ -1,42 +1,34 @@
-r"""Order statistics of groups along an axis.
+"""Order statistics of groups along an axis.
 
 Lanes that fit a chunk are made whole once for all groups, and each chunk of them is reduced group by group. Long lanes
 whose labels are in memory are sorted by groups into parts: some whole groups, about as many keys as a chunk. Each part
-is reduced alone. Otherwise lanes are sorted by groups and keys, and the keys of a group may be in several chunks::
-
-    labels, keys  sorted by both    labels, keys
-        |       \                    /      |
-        |      group-edge    group-edge     |       the first and the last group of each chunk
-        |               \    /              |
-    group-pick <------- all edges ------> group-pick    the keys at the ranks of each group, if they are in this chunk
-             \                          /
-              '----> group-join <-------'               with what the chunks behind know of their first group
+is reduced alone. Otherwise lanes are sorted by groups and keys, and the keys of a group may be in several chunks (see
+`functions.groups`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
-from dask.typing import Key
 
 from ..chunk import complete, library_of, ops_for
-from ..chunk.groups import Groups, edge_of, gather_groups, head_of, join_edges, join_picked, pick_groups, reduce_groups
+from ..chunk.checks import checked_chunk, checked_lanes, only_chunk, wrong_size
+from ..chunk.groups import Groups, reduce_groups
 from ..chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ..chunk.reducers import Reducer
 from ..chunk.tie_groups import may_be_nan
-from ..graph._dask import List, TaskRef
+from ..drivers.recipe import recipe_of_lines
+from ..functions.groups import Edge, Join, JoinAll, Pick
 from ..graph.collection import Output, new_arrays
 from ..graph.explain import note
-from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk, wrong_size
 from ..graph.inputs import blockwise, rechunk, same_chunks, with_axes
 from ..graph.runtime import Runtime
-from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 from ..order import Order
 from ..plan import Plan
 from ..plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
@@ -353,7 +345,9 @@ def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: 
     if count is not None:
         codes = _looked_up(codes, np.arange(count + 1))
     moved = _sorted_pairs(keys, _in_library_of(codes, keys))
-    recipe = GroupPicks(tuple(array.name for array in moved), len(keys.chunks[0]), count, statistic, dtype)
+    join = Join(statistic, dtype) if count is None else JoinAll(statistic, dtype, count)
+    dims = (*(-1 for _ in statistic.shape), 0)
+    recipe = recipe_of_lines((Edge(count), Pick(statistic, count), join), 1, moved, output_dims=dims)
     chunks = (math.nan,) * len(keys.chunks[0]) if count is None else (count,)
     meta = np.empty_like(keys._meta, shape=(0,) * (len(statistic.shape) + 1), dtype=dtype)
     output = Output(meta, (*((size,) for size in statistic.shape), chunks))
@@ -388,57 +382,3 @@ def unpack_keys(packed: Any, dtypes: Sequence[np.dtype[Any]], which: int) -> Any
     """Task: the keys of a chunk, or the labels which are in front of them."""
     codes = packed[:, 1 - which] if packed.ndim > 1 else packed >> which * 8 * dtypes[0].itemsize
     return ops_for(packed).decode(codes.astype(f"u{dtypes[which].itemsize}"), Order(dtypes[which]))
-
-
-@dataclass(frozen=True)
-class GroupPicks(ArrayRecipe):
-    """Hold what the tasks of a lane that is sorted by its groups and keys are made from."""
-
-    names: tuple[str, ...]  # of the keys, and of the labels or codes
-    parts: int  # chunks of both
-    count: int | None  # of groups, None if unknown
-    statistic: Statistic
-    dtype: np.dtype[Any]  # of the results
-
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
-        """Tasks from the sorted chunks to what each of them knows of its groups."""
-        tasks = Tasks(self.token)
-        pairs = [[TaskRef((name, part)) for name in self.names[::-1]] for part in range(self.parts)]
-        edges = [tasks.add("group-edge", part, edge_of, *pair, self.count) for part, pair in enumerate(pairs)]
-        every = tasks.add("group-edges", 0, join_edges, List(*edges))
-        picked = [
-            tasks.add("group-pick", part, pick_part, *pair, every, part, self.statistic, self.count)
-            for part, pair in enumerate(pairs)
-        ]
-        heads = [tasks.add("group-head", part, head_of, one) for part, one in enumerate(picked)]
-        tasks.add("group-heads", 0, list, List(*heads))
-        return tasks
-
-    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
-        """Tasks to the statistics of the groups that begin in each chunk, or of all groups if their number is known."""
-        tasks, leading = Tasks(self.token), (0,) * len(self.statistic.shape)
-        joined = []
-        for part in range(self.parts):
-            key: Key = (name, *leading, part) if self.count is None else tasks.key("group-join", part)
-            own, heads = tasks.ref("group-pick", part), tasks.ref("group-heads", 0)
-            about = own, heads, part, self.statistic, self.dtype, self.count is None
-            joined.append(tasks.put(key, join_part, *about))
-        if self.count is not None:
-            tasks.put((name, *leading, 0), gather_parts, List(*joined), self.count, self.dtype)
-        return tasks
-
-
-def pick_part(labels: Any, keys: Any, *about: Any) -> Any:
-    """Task: what a sorted chunk knows of its groups."""
-    return complete(pick_groups(labels, keys, *about))
-
-
-def join_part(own: Any, heads: Any, part: int, statistic: Statistic, dtype: np.dtype[Any], unknown: bool) -> Any:
-    """Task: the statistics of the groups that begin in a chunk, with their labels unless the result has all of them."""
-    labels, found = join_picked(own, heads[part + 1 :], statistic, dtype)
-    return complete(found) if unknown else (labels, complete(found))
-
-
-def gather_parts(parts: Any, count: int, dtype: np.dtype[Any]) -> Any:
-    """Task: the statistics of all groups."""
-    return complete(gather_groups(parts, count, dtype))

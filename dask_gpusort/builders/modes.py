@@ -1,12 +1,6 @@
-r"""The most common key, and the number of distinct keys, of lanes: of whole lanes, or of sorted distinct keys.
+"""The most common key, and the number of distinct keys, of lanes: of whole lanes, or of sorted distinct keys.
 
-Of one array, or of lanes that do not fit a chunk, only distinct keys move between chunks::
-
-    distinct keys, counts        distinct keys, counts     of `distinct`, ascending
-              |                            |
-        most-common                  most-common           one key and its count
-                  \                   /
-                      first-of-all                         of equal counts the first
+Of one array, or of lanes that do not fit a chunk, only distinct keys move between chunks (see `functions.distinct`).
 """
 
 from __future__ import annotations
@@ -18,10 +12,12 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ..chunk import complete
-from ..chunk.reducers import Reducer, count_distinct, leave_out_nan, most_common
+from ..chunk.reducers import Reducer, count_distinct, most_common
 from ..chunk.tie_groups import may_be_nan
-from ..graph.inputs import blockwise, lane_by_lane, with_axes
+from ..drivers.recipe import recipe_of_lines
+from ..functions.distinct import MostCommon
+from ..graph.collection import Output, new_arrays
+from ..graph.inputs import lane_by_lane, with_axes
 from ..graph.runtime import Runtime
 from ..plan.select import most_lanes_bytes
 from .distinct import Unique, build_nunique, build_unique
@@ -66,50 +62,13 @@ def build_mode(array: Any, nan_policy: Any, axes: tuple[int, ...], keepdims: boo
     """The most common key of each lane along some axes, and its count."""
 
     def of_array(keys: Any) -> tuple[Any, ...]:
-        best = blockwise(
-            most_common_of,
-            (0,),
-            *(part for column in build_unique(keys, Unique(counts=True)) for part in (column, (0,))),
-            nan_policy=nan_policy,
-            adjust_chunks={0: 1},
-            token="most-common",
-            dtype=object,
-            meta=np.empty(0, object),
-        )
+        columns = build_unique(keys, Unique(counts=True))
         dtypes = keys.dtype, np.dtype(np.int64)
-        return tuple(
-            blockwise(
-                first_of_all,
-                (1,),
-                best,
-                (0,),
-                which=which,
-                into=dtype,
-                new_axes={1: 1},
-                token="first-of-all",
-                dtype=dtype,
-                meta=np.empty_like(keys._meta, shape=(0,), dtype=dtype),
-            )
-            for which, dtype in enumerate(dtypes)
-        )
+        outputs = [Output(np.empty_like(keys._meta, shape=(0,), dtype=dtype), ((1,),)) for dtype in dtypes]
+        recipe = recipe_of_lines((MostCommon(keys.dtype, nan_policy),), 2, columns)
+        return new_arrays(recipe, columns, outputs, "first-of-all")
 
     return build_reduced(array, most_common(nan_policy), axes, keepdims, of_array)
-
-
-def most_common_of(values: Any, counts: Any, nan_policy: Any) -> Any:
-    """Task: the most common of some distinct keys and its count, boxed in an array of one object."""
-    counts, boxed = counts.copy(), np.empty(1, object)
-    leave_out_nan(values, counts, nan_policy)
-    at = slice(0, 0) if len(values) == 0 else slice(first := int(counts.argmax()), first + 1)
-    boxed[0] = complete((values[at].copy(), counts[at].copy()))
-    return boxed
-
-
-def first_of_all(parts: list[Any], which: int, into: np.dtype[Any]) -> Any:
-    """Task: the first key of the greatest count of some, or that count, in a dtype."""
-    columns = [np.concatenate(column) for column in zip(*(part.item() for part in parts), strict=True)]
-    first = int(columns[1].argmax())
-    return complete(columns[which][first : first + 1].astype(into))
 
 
 def build_nunique_along(array: Any, equal_nan: bool, axes: tuple[int, ...]) -> Any:

@@ -24,12 +24,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..chunk import ops_for
-from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk
+from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
 from ..graph.inputs import blockwise, flatten, rechunk_checked
 from ..graph.runtime import Runtime
-from ..graph.sort.request import Options
 from ..plan.select import Partition, choose_partition
 from ..table import Ranks
+from .request import Options
 from .sort import build_sort
 from .statistics import is_held, lanes_of, plan_statistic, select_by_samples, whole_lanes
 

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from ..chunk import complete
+from ..chunk.checks import checked_lanes
 from ..chunk.distinct import Columns
 from ..chunk.groups import rank_groups
 from ..chunk.tie_groups import Ranking, rank_rows
+from ..drivers.one import of_whole
 from ..functions.distinct import RankOf, Tally
 from ..graph.explain import note
-from ..graph.in_one_task import of_whole
-from ..graph.input_checks import checked_lanes
 from ..graph.inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
-from ..graph.sort.request import Request
 from ..plan.memory import device_bytes
 from ..plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from .distinct import plan_distinct, run_program, stable_keys
 from .global_sort import device_order, joins_rows
 from .groups import Labels, checked_groups, plan_groups, with_groups
+from .request import Request
 from .statistics import lanes_of, whole_lanes
 
 

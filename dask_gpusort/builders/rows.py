@@ -27,17 +27,17 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import complete, ops_for
+from ..chunk.checks import checked_chunk, checked_lanes
 from ..cost import describe, describe_rows
+from ..drivers.one import call_with_whole
 from ..graph.collection import Output
 from ..graph.explain import note
-from ..graph.in_one_task import call_with_whole
-from ..graph.input_checks import checked_chunk, checked_lanes
 from ..graph.inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
-from ..graph.sort.request import Keys, Request
 from ..order import Order
 from ..plan import Plan
 from ..plan.terms import Projection
 from .global_sort import global_sort, join, joins_rows, plan_for, rows_bytes
+from .request import Keys, Request
 
 
 def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:

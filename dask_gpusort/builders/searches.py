@@ -25,6 +25,8 @@ import numpy as np
 from dask.typing import Key
 
 from ..chunk import ops_for
+from ..chunk.checks import Blocks, DeclaredChunk
+from ..chunk.grid import in_shapes
 from ..config import setting
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.lookup import (
@@ -40,18 +42,15 @@ from ..functions.lookup import (
     first_keys,
     join_keys,
     look_up,
+    look_up_among,
     starts_of,
 )
-from ..functions.positions import in_shapes
 from ..graph._dask import List, Task, TaskRef
 from ..graph.collection import Output, new_arrays
-from ..graph.exchanges import exchange_by_group, gathering_members, read_in_gang
+from ..graph.exchanges import exchange_by_group, gathering_members
 from ..graph.explain import note
-from ..graph.input_checks import Blocks, DeclaredChunk, declared_chunks
 from ..graph.inputs import concatenated_dtype, flatten, same_chunks
 from ..graph.runtime import Runtime
-from ..graph.sort.request import Keys as SortKeys
-from ..graph.sort.request import Options
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..order import Order, holds_objects
 from ..plan import Size
@@ -64,6 +63,9 @@ from ..plan.search import (
     describe_search,
     make_search_plan,
 )
+from .blocks import read_in_gang
+from .request import Keys as SortKeys
+from .request import Options
 from .sort import build_sort
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
@@ -170,8 +172,8 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, ot
     names = tuple(array.name for array in arrays)
     recipe: ArrayRecipe = KeysToAll(question, names, inputs)
     if plan.sources:
-        reading = KeysInGang(question, *(tuple(declared_chunks(one.what, one.dtype, one.chunks)) for one in inputs))
-        return read_in_gang(reading, keys, needles, plan.sources, output, prefix)
+        read = partial(look_up_among, question=question)
+        return read_in_gang(read, [keys, needles], inputs[::-1], plan.sources, output, prefix)
     if not plan.joined and plan.exchange != "gather":
         steps = Needles(question), Keys(question), Cut(question), LookUp(question), Scatter(question.dtype)
         results, driver = (Result(len(steps) - 1, 0),), DRIVERS.get(plan.exchange, "tasks")
@@ -197,7 +199,7 @@ class KeysToAll(ArrayRecipe):
         tasks = Tasks(self.token)
         needles, *keys = (
             [self._blocks(number, one, own, held) for own in self.inputs[number].owned]
-            for number, one in enumerate(self._declared)
+            for number, one in enumerate(each.declared for each in self.inputs)
         )
         joined = [
             tasks.add("search-join", group, join_blocks, self.question, *own)
@@ -217,7 +219,7 @@ class KeysToAll(ArrayRecipe):
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the joined keys, or from the results of neighbouring chunks, to the output chunks."""
-        tasks, needles = Tasks(self.token), self._declared[0]
+        tasks, needles = Tasks(self.token), self.inputs[0].declared
         if not self.inputs[0].owned:
             for one in needles:
                 block = TaskRef((self.names[0], *one.index))
@@ -226,10 +228,6 @@ class KeysToAll(ArrayRecipe):
             for number, chunk in enumerate(own):
                 tasks.put((name, *needles[chunk].index), getitem, tasks.ref("search-scatter", bundle), number)
         return tasks
-
-    @property
-    def _declared(self) -> list[list[DeclaredChunk]]:
-        return [declared_chunks(one.what, one.dtype, one.chunks) for one in self.inputs]
 
 
 def join_blocks(question: Question, keys: Blocks, *others: Blocks) -> SortedKeys:
@@ -253,28 +251,6 @@ def look_up_blocks(found: SortedKeys | KeyGroups, needles: Blocks, question: Que
 def look_up_chunk(found: SortedKeys, block: Any, declared: DeclaredChunk, question: Question) -> Any:
     """Task: what is wanted of the needles of a chunk, in its shape."""
     return look_up(found, declared.check(block), question)
-
-
-@dataclass(frozen=True)
-class KeysInGang:
-    """Look needles up in a gang that gathers the keys (see `gang.gather.Reading`)."""
-
-    question: Question
-    needles: tuple[DeclaredChunk, ...]
-    keys: tuple[DeclaredChunk, ...]
-
-    def check(self, chunk: Any, number: int) -> None:
-        """Check a chunk of the keys."""
-        self.keys[number].check(chunk)
-
-    def join(self, chunks: list[Any]) -> SortedKeys:
-        """Join all keys."""
-        with ops_for(chunks[0]).exclusive():
-            return join_keys(chunks, self.question)
-
-    def read(self, found: SortedKeys, block: Any, number: int) -> Any:
-        """Look the needles of a chunk up."""
-        return look_up_chunk(found, block, self.needles[number], self.question)
 
 
 def _plan(

@@ -15,8 +15,8 @@ from dask.tokenize import tokenize
 
 from ..chunk import complete, library_of, ops_for
 from ..graph.inputs import output_chunks, rechunk
-from ..graph.sort.request import Options
 from .positions import build_take
+from .request import Options
 from .sort import build_sort
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..graph.explain import note
 from ..graph.inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
-from ..graph.sort.request import Keys, Options, Request, Want, lexsort_keys
-from ..graph.staging import Staging, staging
 from .global_sort import global_sort, shortage_of
+from .request import Keys, Options, Request, Want, lexsort_keys
 from .rows import is_ordered, sort_rows
+from .staging import Staging, staging
 
 
 def build_sort(

@@ -1,18 +1,9 @@
-r"""From checked arguments to the array of an order statistic, by the strategy of its plan.
+"""From checked arguments to the array of an order statistic, by the strategy of its plan.
 
 Lanes that are whole in their chunks, or are made so by a rechunk in bounded memory, are reduced chunk by chunk here.
 
-A weighted quantile is the smallest key of a lane up to which there is a share of the weight. Lanes that are whole in
-their chunks, or fit one, are sorted there. Long lanes in several chunks are sorted by the keys, with the weights as
-companions::
-
-    sorted keys, weights      sorted keys, weights
-        |      \                  /      |
-        |     weigh-part    weigh-part   |        the weight of each chunk
-        |              \    /            |
-    pick-part <------- all sums -----> pick-part  the keys at the quantiles, if they are in this chunk
-             \                        /
-              '----> pick-keys <-----'            the first of them
+So are weighted quantiles of lanes that fit a chunk. Long lanes are sorted, with the weights as companions (see
+`functions.groups`).
 """
 
 from __future__ import annotations
@@ -20,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -30,21 +20,25 @@ from dask.highlevelgraph import HighLevelGraph
 from tlz import concat
 
 from ..chunk import complete, library_of
-from ..chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
+from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
+from ..chunk.lanes import reduce_weighted_lanes
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
+from ..drivers import run_in_gang
+from ..drivers.one import InOneTask
+from ..drivers.recipe import Input, recipe_of_lines
+from ..functions.groups import PickWeighted, Weigh
+from ..functions.program import Superstep
+from ..functions.selection import JoinedLanes, selection_steps
 from ..graph.collection import Output, StageLayer, new_arrays
 from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
 from ..graph.explain import note
-from ..graph.in_one_task import InOneTask
-from ..graph.input_checks import checked_chunk, checked_lanes, only_chunk
 from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..graph.runtime import Runtime, chunk_library
-from ..graph.select.samples import JoinedLanes, Selection
-from ..graph.sort.request import Options
 from ..plan import InputChunks, Runs
 from ..plan.select import (
+    BOTH_PASSES,
     LANES_BYTES,
     Lanes,
     SelectPlan,
@@ -54,6 +48,7 @@ from ..plan.select import (
     make_select_plan,
 )
 from ..table import Ranks, Statistic
+from .request import Options
 from .sort import build_sort
 
 #: The message of an array whose lanes cannot be made whole.
@@ -71,9 +66,12 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     if plan.strategy == "join":
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy == "gang":
-        # Imported here, because it imports distributed.
-        gang = import_module("..graph.gang.select", __package__)
-        return gang.select_in_gang(array, statistic, axes, plan, _output_of(array, statistic, axes, keepdims))
+        steps = _steps(array, statistic, axes, keepdims, plan)
+        own = [
+            Input("the input", array.dtype, array.chunks, tuple((part,) for part in range(math.prod(array.numblocks))))
+        ]
+        outputs = [_output_of(array, statistic, axes, keepdims)]
+        return run_in_gang([array], own, steps, [(len(steps) - 1, 0)], plan.sources, outputs, "quantile")[0]
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
@@ -90,29 +88,50 @@ def check_statistic(array: Any, statistic: Statistic | Reducer) -> np.dtype[Any]
     return statistic.dtype_of(array.dtype)
 
 
+def _steps(
+    array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
+) -> tuple[Superstep, ...]:
+    """The program of a selection by samples."""
+    sorts = plan.sorts == BOTH_PASSES, plan.sorts > 0
+    about = statistic, axes, array.dtype, keepdims, plan.keys_per_stratum, sorts
+    return selection_steps(*about, groups=max(len(plan.sources), 1))
+
+
 def select_by_samples(
     array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
 ) -> Any:
     """Apply a statistic to the keys at its ranks in each lane, found by samples."""
-    selection = Selection(plan, statistic, (array.name,), axes, array.chunks, array.dtype, keepdims)
+    steps, output = _steps(array, statistic, axes, keepdims, plan), _output_of(array, statistic, axes, keepdims)
+    recipe = recipe_of_lines(steps, 1, [array], *_dims(array, statistic, axes, keepdims))
+    recipe = replace(recipe, groups=1, driver="threads", held=plan.held)
     inputs = [array]
     if not plan.held:
-        scans = _first_scans(selection, array)
-        again = read_again(array, scans)
-        selection, inputs = replace(selection, names=(array.name, again.name)), [scans, again]
-    return new_arrays(selection, inputs, [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
+        name, chunks = recipe.first_decisions
+        graph = HighLevelGraph.from_collections(name, StageLayer(recipe.first_stages), [array])
+        first = da.Array(graph, name, chunks, dtype=object)
+        again = read_again(array, first)
+        recipe, inputs = replace(recipe, again=again.name), [first, again]
+    return new_arrays(recipe, inputs, [output], "quantile")[0]
+
+
+def _dims(
+    array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions that are not reduced, and the one that each of the output is, else -1."""
+    kept = tuple(dim for dim in range(array.ndim) if dim not in axes)
+    return kept, (-1,) * len(statistic.shape) + (tuple(range(array.ndim)) if keepdims else kept)
 
 
 def join_lanes(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan) -> Any:
     """An order statistic of the lanes of an array, each in one task."""
-    kept = tuple(dim for dim in range(array.ndim) if dim not in axes)
+    kept, dims = _dims(array, statistic, axes, keepdims)
     join = InOneTask(
         JoinedLanes(statistic, axes, array.dtype, keepdims, plan.searches, plan.sorts),
         "select-join",
         (array.name,),
         array.chunks,
         lanes=kept,
-        output_dims=(-1,) * len(statistic.shape) + (tuple(range(array.ndim)) if keepdims else kept),
+        output_dims=dims,
     )
     return new_arrays(join, [array], [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
 
@@ -121,13 +140,6 @@ def _output_of(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], 
     kept = [(1,) if dim in axes else sizes for dim, sizes in enumerate(array.chunks) if keepdims or dim not in axes]
     chunks = (*((size,) for size in statistic.shape), *kept)
     return Output(np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=statistic.dtype_of(array.dtype)), chunks)
-
-
-def _first_scans(selection: Selection, array: Any) -> Any:
-    """The first brackets of each group of lanes, as chunks of a Dask array of objects."""
-    name, chunks = selection.first_scans()
-    graph = HighLevelGraph.from_collections(name, StageLayer(selection.first_pass), [array])
-    return da.Array(graph, name, chunks, dtype=object)
 
 
 def plan_statistic(
@@ -254,26 +266,6 @@ def reduce_weighted_block(
     return complete(reduce_weighted_lanes(block, weights, statistic, tuple(lengths), keepdims))
 
 
-def weigh_part(keys: Any, weights: Any, statistic: Statistic) -> Any:
-    """Task: the weight of one chunk of each sorted lane."""
-    check_weights(weights)
-    return complete(sum_weights(keys, weights, statistic))
-
-
-def pick_part(keys: Any, weights: Any, sums: Any, part: Any, statistic: Statistic) -> np.ndarray:
-    """Task: find the quantiles whose ranks fall into this chunk, boxed in an array of one object."""
-    found = np.empty((1,) * keys.ndim, object)
-    found[...] = complete(pick_keys(keys, weights, only_chunk(sums), int(part[0]), statistic))
-    return found
-
-
-def pick_first(parts: list[Any], statistic: Statistic) -> Any:
-    """Task: the quantiles of some lanes from what all their chunks know."""
-    known: list[Picked] = [part.item() for part in parts]
-    found = combine_picked(known, statistic)
-    return complete(found.reshape((*statistic.shape, *found.shape[1:])))
-
-
 def build_weighted(
     array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str
 ) -> Any:
@@ -306,48 +298,9 @@ def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ..
         Options(), "both", one_axis(array, axes), (one_axis(weights, axes),), array.ndim - len(axes)
     )
     lane = keys.ndim - 1
-    dims, parts = tuple(range(keys.ndim)), keys.numblocks[lane]
-    sums = blockwise(
-        weigh_part,
-        dims,
-        keys,
-        dims,
-        weights,
-        dims,
-        statistic=statistic,
-        adjust_chunks={lane: 1},
-        token="weigh-part",
-        meta=np.empty_like(weights._meta, dtype=np.float64),
-    )
-    known = blockwise(
-        pick_part,
-        dims,
-        keys,
-        dims,
-        weights,
-        dims,
-        sums.rechunk({lane: -1}),
-        (*dims[:-1], keys.ndim),
-        da.arange(parts, chunks=1),
-        (lane,),
-        statistic=statistic,
-        token="pick-part",
-        meta=np.empty((0,) * keys.ndim, object),
-    )
-    first = len(statistic.shape)
-    dtype = statistic.dtype_of(array.dtype)
-    indices = tuple(range(first + lane))
-    return blockwise(
-        pick_first,
-        indices,
-        known,
-        tuple(range(first, first + keys.ndim)),
-        statistic=statistic,
-        new_axes=dict(enumerate(statistic.shape)),
-        token="pick-keys",
-        dtype=dtype,
-        meta=np.empty_like(array._meta, shape=(0,) * len(indices), dtype=dtype),
-    )
+    dims = (*(-1 for _ in statistic.shape), *range(lane))
+    recipe = recipe_of_lines((Weigh(statistic), PickWeighted(statistic)), 1, (keys, weights), tuple(range(lane)), dims)
+    return new_arrays(recipe, [keys, weights], [_output_of(keys, statistic, (lane,), False)], "pick-keys")[0]
 
 
 def _in_chunks_of(array: Any, weights: Any) -> Any:

@@ -189,12 +189,6 @@ def edge_of(labels: Any, keys: Any, count: int | None) -> Edge:
     return Edge(*(on_host(column[ends]) for column in (found.labels, found.sizes, found.nans)))
 
 
-def join_edges(edges: Sequence[Edge]) -> Edges:
-    """Join the edges of all chunks."""
-    chunks = np.repeat(np.arange(len(edges)), [len(edge.labels) for edge in edges])
-    return Edges(chunks, *map(np.concatenate, zip(*edges, strict=True)))
-
-
 def pick_groups(labels: Any, keys: Any, edges: Edges, number: int, statistic: Statistic, count: int | None) -> Picked:
     """The keys of a chunk at the ranks of each of its groups, which may have more keys in other chunks."""
     own, ops = Segments.of(labels, keys, count), ops_for(keys)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,8 +62,7 @@ def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> An
     return statistic.result(keys, counts, nans)
 
 
-@dataclass(frozen=True)
-class Picked:
+class Picked(NamedTuple):
     """Hold what a part of each lane knows of the quantiles."""
 
     #: Shape (quantiles, *lanes): the first key whose share of the weight, with all before it, is a quantile; the last

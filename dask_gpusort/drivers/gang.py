@@ -8,7 +8,8 @@ r"""Programs in a gang: each member has some parts, and one group (see `function
           |
     the next superstep, of each part or of the group
           |
-    an exchange                                    notes, arrays of int64 of known length, to all
+    an exchange                                    notes, arrays of int64 of known length, to all; perhaps another
+          |                                            one of their rows, whose number the notes say
           |
     an exchange                                    rows, to the members of their receivers
           |
@@ -22,8 +23,8 @@ All members decide from the same notes, so each knows how many rows arrive from 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -31,18 +32,20 @@ import numpy as np
 from tlz import concat
 
 from ..chunk import complete, library_of, ops_for
+from ..chunk.checks import Blocks, DeclaredChunk
+from ..chunk.grid import cut_part
 from ..chunk.labels import on_host
 from ..chunk.run import Run
-from ..functions.program import Ends, Given, Made, Superstep
+from ..config import setting
+from ..functions.program import Ends, Shared, Superstep
 from ..graph import serialization
-from ..graph.collection import Output
+from ..graph.collection import Output, new_arrays
 from ..graph.gang.communicator import Shards
 from ..graph.gang.member import Start
-from ..graph.gang.tasks import chunks_of_last, gang_arrays, one_each
-from ..graph.in_one_task import cut_part
-from ..graph.input_checks import Blocks, DeclaredChunk
+from ..graph.gang.tasks import GangRecipe
 from ..plan import Runs, Size
 from .recipe import Contents, Input
+from .turns import Listed, Store, Turn, work_on
 
 
 @dataclass(frozen=True)
@@ -53,26 +56,28 @@ class ProgramJob:
     results: tuple[tuple[int, int], ...]  # of each output: the superstep that makes it, and which of its arrays
     declared: tuple[DeclaredChunk, ...]  # all chunks of the inputs, by their numbers, one input after another
     sources: Runs  # the numbers of each member's chunks, ascending
-    parts: tuple[Runs, ...]  # of each member: the numbers of the chunks of each part
+    members: Runs  # the parts of each member
+    parts: Runs  # the numbers of the chunks of each part
+    groups: Runs  # the numbers of the chunks of each member's group
     #: Of each group, if it is divided: the numbers and the sizes of output chunks, nan where unknown.
     contents: tuple[tuple[range, tuple[Size, ...]], ...] = ()
 
     def __call__(self, arrays: list[Any], rank: int) -> ProgramWork:
         serialization.register()
         chunks = dict(zip(self.sources[rank], arrays, strict=True))
-        made = []
-        with ops_for(arrays[0]).exclusive():
-            for number, part in zip(self.numbers[rank], self.parts[rank], strict=True):
-                blocks = Blocks([chunks.pop(chunk) for chunk in part], [self.declared[chunk] for chunk in part])
-                made.append(self.steps[0].work(Given(number, None, blocks.checked(), names=blocks.names)))
-        return ProgramWork(self, rank, made, arrays[0])
+        # A part without chunks has an empty one: what it sends must have the dtypes of the others.
+        first = replace(self.declared[0], shape=(0,) * len(self.declared[0].shape))
+        nothing = Blocks([ops_for(arrays[0]).empty(first.dtype, first.shape)], [first])
 
-    @property
-    def numbers(self) -> list[list[int]]:
-        """The numbers of each member's parts, in the order of the first chunks of all."""
-        first = sorted(part[0] for own in self.parts for part in own)
-        number_of = {chunk: number for number, chunk in enumerate(first)}
-        return [[number_of[part[0]] for part in own] for own in self.parts]
+        def blocks_of(own: Sequence[int]) -> Blocks:
+            return Blocks([chunks[chunk] for chunk in own], [self.declared[chunk] for chunk in own])
+
+        numbers = self.members[rank]
+        blocks = {"part": [blocks_of(self.parts[number]) if self.parts[number] else nothing for number in numbers]}
+        blocks["group"] = [blocks_of(self.groups[rank])]
+        pairs = zip(numbers, blocks["part"], strict=True)
+        made = [work_on(self.steps[0], number, Store(), own, None, None, [], None) for number, own in pairs]
+        return ProgramWork(self, rank, made, blocks, arrays[0])
 
 
 class ProgramWork:
@@ -80,58 +85,64 @@ class ProgramWork:
 
     arrays: tuple[list[Any], ...]
 
-    def __init__(self, job: ProgramJob, rank: int, made: list[Made], like: Any):
+    def __init__(self, job: ProgramJob, rank: int, made: list[Turn], blocks: dict[str, list[Blocks]], like: Any):
         self.job, self.rank, self.made = job, rank, made
+        self.blocks = blocks  # the chunks of the member's parts, and of its group
         self.ops, self.on_devices = ops_for(like), library_of(like) == "cupy"
-        self.members = range(len(job.parts))
-        self.numbers = {"part": job.numbers, "group": [[member] for member in self.members]}
+        self.members = range(len(job.members))
+        self.numbers: dict[str, Runs] = {"part": job.members, "group": tuple((member,) for member in self.members)}
 
     @property
     def summaries(self) -> list[Any]:
-        """The notes of the member's parts."""
-        return [one.note for one in self.made]
+        """The notes of the member's parts, or the counts of what is shared."""
+        return [_counts_of(one.note) for one in self.made]
 
     def identity(self) -> bytes:
         """Checksums of the notes."""
-        return repr([self.job.steps[0].mark(note) for note in self.summaries]).encode()
+        return repr([self.job.steps[0].mark(one.note) for one in self.made]).encode()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
         """All exchanges of one attempt."""
         start.check_unchanged()
-        own: dict[str, list[Made]] = {"part": self.made, "group": [Made()]}
-        self.results: dict[int, list[Made]] = {}
-        decision: Any = None
+        own = {"part": self.made, "group": [Turn(None)]}
+        self.results: dict[int, list[Turn]] = {}
+        listed, unread = Listed(None, {}, [], None, None), {"group"}
         pieces: dict[int, list[tuple[int, Run]]] = {}
-        moved: Ends | None = None
         for at, step in enumerate(self.job.steps):
-            side = step.side
+            side, made = step.side, self.made
             if at:
-                numbers = self.numbers[side][self.rank]
-                given = [
-                    _given(number, decision, pieces.get(number, ()), one, moved)
-                    for number, one in zip(numbers, own[side], strict=True)
-                ]
-                self.last = at, given
+                self.last = at, own[side], step.rereads or side in unread, listed, pieces
                 if at + 1 == len(self.job.steps):
                     return
-                made = self.results[at] = self._turns(at, given)
-            else:
-                made = self.made
+                unread.discard(side)
+                made = self._turns(*self.last)
             if step.keeps:
                 own[side] = made
-            if at == 0:
-                decision = step.decide(self._in_order(side, start.summaries))
-            elif made[0].note is not None:
-                decision = step.decide((yield from self._share(side, [one.note for one in made])))
+            decision, out, pieces = listed.decision, listed.out, {}
+            if (notes := [one.note for one in made])[0] is not None:
+                counts = (yield from self._share(side, notes)) if at else start.summaries
+                if isinstance(notes[0], Shared):
+                    counts = yield from self._share_rows(notes, counts)
+                decision = step.decide(self._in_order(side, counts), decision)
             if step.moves:
-                moved = decision.ends if moved is None else moved.back
+                out = decision.ends if out is None else out.back
                 senders = own[side] if step.moves == "out" else made
-                pieces = yield from self._move(side, [one.run for one in senders if one.run is not None], moved)
+                pieces = yield from self._move(side, [one.runs[0] for one in senders if one.runs], out)
+            listed = Listed(decision, {}, [], out if step.moves else None, out)
 
-    def _turns(self, at: int, given: Sequence[Given]) -> list[Made]:
-        """One superstep of the member's parts, or of its group."""
-        with self.ops.exclusive():
-            return [self.job.steps[at].work(one) for one in given]
+    def _turns(
+        self, at: int, own: Sequence[Turn], reads: bool, listed: Listed, pieces: dict[int, list[tuple[int, Run]]]
+    ) -> list[Turn]:
+        """One superstep of the member's parts, or of its group; `reads` says whether they read their chunks."""
+        step = self.job.steps[at]
+        numbers, blocks = self.numbers[step.side][self.rank], self.blocks[step.side]
+        self.results[at] = []
+        for number, chunks, kept in zip(numbers, blocks, own, strict=True):
+            # The chunks are those that it has noted, so it need not look whether they are.
+            known = chunks if reads else None, replace(kept, note=None), listed, pieces.get(number, [])
+            ends = listed.ends.to(number) if listed.ends is not None else None
+            self.results[at].append(work_on(step, number, Store(), *known, ends))
+        return self.results[at]
 
     def _in_order(self, side: str, found: Sequence[Sequence[Any]]) -> list[Any]:
         """What each member has of its parts, or its group, in the order of the parts or groups."""
@@ -140,11 +151,24 @@ class ProgramWork:
         return [by_number[number] for number in sorted(by_number)]
 
     def _share(self, side: str, notes: Sequence[np.ndarray]) -> Generator[Shards, list[Run], list[Any]]:
-        """Exchange notes, each an array of int64 of the same length."""
-        width, own = len(notes[0]), Run(self.ops.from_host(np.concatenate(notes)))
-        lengths = [width * len(numbers) for numbers in self.numbers[side]]
-        found = yield Shards([own for _ in self.members], lengths)
-        return self._in_order(side, [on_host(run.keys).reshape(-1, width) for run in found])
+        """Exchange notes, each an array of int64 of the same length, or the counts of what is shared."""
+        counts = np.stack([_counts_of(note) for note in notes])
+        lengths = [counts.shape[1] * len(numbers) for numbers in self.numbers[side]]
+        found = yield Shards([Run(self.ops.from_host(counts.ravel())) for _ in self.members], lengths)
+        return [on_host(run.keys).reshape(-1, counts.shape[1]) for run in found]
+
+    def _share_rows(
+        self, notes: Sequence[Shared], counts: Sequence[Sequence[Any]]
+    ) -> Generator[Shards, list[Run], list[Any]]:
+        """Exchange the rows of notes, of which all have the counts."""
+        mine = Run(self.ops.concatenate([note.rows for note in notes]))
+        lengths = [[int(own[0]) for own in one] for one in counts]
+        received = yield Shards([mine for _ in self.members], list(map(sum, lengths)))
+        found = []
+        for run, one, sizes in zip(received, counts, lengths, strict=True):
+            ends = pairwise(accumulate(sizes, initial=0))
+            found.append([Shared(own[1:], run.keys[slice(*end)]) for own, end in zip(one, ends, strict=True)])
+        return found
 
     def _move(
         self, side: str, runs: Sequence[Run], ends: Ends
@@ -159,10 +183,10 @@ class ProgramWork:
 
     def finish(self) -> None:
         """Run the last superstep, and make the results."""
-        job, (at, given) = self.job, self.last
-        if job.steps[at].side == "group":
+        job = self.job
+        if job.steps[-1].side == "group":
             del self.made
-        self.results[at] = self._turns(at, given)
+        self._turns(*self.last)
         found = [self._chunks(step, which) for step, which in job.results]
         del self.last, self.results
         complete(next((own[0] for own in found if own), None))
@@ -170,8 +194,9 @@ class ProgramWork:
 
     def _chunks(self, step: int, which: int) -> list[Any]:
         """The member's chunks of a result."""
-        arrays, made = [one.arrays[which] for one in self.results[step]], self.results[step][0]
-        if self.job.steps[step].side == "part":
+        arrays = [one.arrays[which] for one in self.results[step] if one.arrays]  # a group may make nothing
+        made = self.results[step][0]
+        if all(isinstance(own, list) for own in arrays):
             return list(concat(arrays))
         if not self.job.contents:
             return arrays
@@ -181,14 +206,9 @@ class ProgramWork:
         return [cut_part(arrays[0], slice(*end)) for end in pairwise(accumulate(map(int, sizes), initial=0))]
 
 
-def _given(number: int, decision: Any, pieces: Sequence[tuple[int, Run]], own: Made, ends: Ends | None) -> Given:
-    """What a part or a group gets, of which `own` has made what it keeps."""
-    run, stays = (None if one is None else _give(one) for one in (own.run, own.stays))
-    return Given(number, decision, (), pieces, run, own.memo, stays, ends.to(number).before if ends else 0)
-
-
-def _give(run: Run) -> Callable[[], Run]:
-    return lambda: run
+def _counts_of(note: Any) -> Any:
+    """A note, or the counts of what is shared, the number of rows first."""
+    return np.array([len(note.rows), *note.counts], np.int64) if isinstance(note, Shared) else note
 
 
 def run_in_gang(
@@ -196,27 +216,41 @@ def run_in_gang(
     own: Sequence[Input],
     steps: Sequence[Superstep],
     results: Sequence[tuple[int, int]],
-    parts: tuple[Runs, ...],
+    members: Runs,
     outputs: Sequence[Output],
     prefix: str,
     contents: Contents = (),
 ) -> tuple[Any, ...]:
-    """Make arrays by a program in a gang, whose members have some `parts` each: the chunks of each of their inputs."""
+    """Make arrays by a program in a gang, whose members have some parts each, by their numbers, and a group."""
     serialization.register()
-    firsts = list(accumulate((math.prod(array.numblocks) for array in inputs), initial=0))[:-1]
-    numbered = tuple(
-        tuple(tuple(first + chunk for first in firsts for chunk in part) for part in member) for member in parts
+    firsts = list(accumulate((math.prod(array.numblocks) for array in inputs), initial=0))
+
+    def chunks_of(side: str, count: int) -> Runs:
+        pairs = [(first, one.owned) for first, one in zip(firsts, own, strict=False) if one.side == side]
+        return tuple(tuple(first + chunk for first, owned in pairs for chunk in owned[at]) for at in range(count))
+
+    parts, groups = chunks_of("part", len(own[0].owned)), chunks_of("group", len(members))
+    sources = tuple(
+        tuple(sorted(concat([group, *(parts[part] for part in numbers)])))
+        for group, numbers in zip(groups, members, strict=True)
     )
-    sources = tuple(tuple(sorted(concat(member))) for member in numbered)
     declared = tuple(concat(one.declared for one in own))
     sizes = outputs[0].chunks[0] if contents else ()
     divided = tuple((range(first, last), sizes[first:last]) for first, last, *_ in contents)
-    job = ProgramJob(tuple(steps), tuple(results), declared, sources, numbered, divided)
-    made = []
+    job = ProgramJob(tuple(steps), tuple(results), declared, sources, members, parts, groups, divided)
+    made: list[Runs] = []
     for (at, _), output in zip(results, outputs, strict=True):
+        side = steps[at].side
+        owned = [one.owned for one in own if one.side == side]
         if contents:
             made.append(tuple(tuple(numbers) for numbers, _ in divided))
-        else:
-            of_parts = steps[at].side == "part"
-            made.append(chunks_of_last(inputs, sources) if of_parts else one_each(output, len(parts)))
-    return gang_arrays(job, inputs, sources, made, outputs, prefix)
+        elif owned:
+            numbers = members if side == "part" else [(member,) for member in range(len(members))]
+            made.append(tuple(tuple(concat(owned[-1][number] for number in one)) for one in numbers))
+        else:  # of each of the first members
+            chunks = range(math.prod(map(len, output.chunks)))
+            made.append(tuple(tuple(chunks[member : member + 1]) for member in range(len(members))))
+    names, numblocks = tuple(array.name for array in inputs), tuple(array.numblocks for array in inputs)
+    on_devices = library_of(inputs[0]._meta) == "cupy"
+    recipe = GangRecipe(job, names, numblocks, sources, tuple(made), setting("gang_timeout"), on_devices)
+    return new_arrays(recipe, inputs, outputs, prefix)

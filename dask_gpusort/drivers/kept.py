@@ -14,8 +14,8 @@ receivers::
          |
     unique-merge g        group g takes its rows of all runs
 
-Notes that no task may have all are added up, some at a time, and what each sender's note says of its ends is kept as
-runs are (see `sums`).
+Notes that no task may have all are combined, some at a time, and what each sender's note says of its ends is kept as
+runs are (see `notes`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ from importlib import import_module
 from typing import Any
 
 from dask.typing import Key
+from tlz import concat, partition_all
 
 from ..functions.program import Superstep
 from ..graph._dask import List, Task, TaskRef
 from ..graph.tasks import Tasks
-from .sums import add_sums
+from .notes import add_sums
 from .turns import Store, list_turns, take_array, take_turn
-from .wiring import Wired, wire
+from .wiring import Wired, decides_alone, wire
+
+#: Results that one task gathers. With 16 or 32 Dask keeps more chunks in memory.
+GATHERED = 8
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,9 @@ class KeptRuns:
 
     steps: Sequence[Superstep]
     on_workers: bool
+    counts: Mapping[str, int]  # of the parts and of the groups
+    turns: range  # the supersteps that it makes the tasks of
+    gathers: bool  # whether what many parts make is gathered a few at a time
 
     @cached_property
     def _kinds(self) -> tuple[Store, type[Task], type[Task]]:
@@ -50,40 +57,71 @@ class KeptRuns:
         kept = import_module(".on_workers", __package__) if self.on_workers else None
         return (kept.OnWorkers(), kept.RunTask, kept.ListTask) if kept else (Store(), Task, Task)
 
+    @cached_property
+    def _wired(self) -> list[Wired]:
+        return wire(self.steps)
+
     def add(self, tasks: Tasks, blocks: Mapping[str, Sequence[Any]], alone: Collection[int]) -> None:
-        """Add the tasks of all supersteps; `blocks` are those of each part and of each group.
+        """Add the tasks of the supersteps; `blocks` are those of each part and of each group.
 
         Groups that are `alone` have no task in the last superstep.
         """
         store, keeps, lists = self._kinds
-        wired = wire(self.steps)
-        for at, (step, _, decided, _, sender) in enumerate(wired):
+        for at in self.turns:
+            step, _, decided, _, sender = self._wired[at]
             kind = keeps if step.keeps or step.moves == "back" else Task
-            known, own = {one.step.side for one in wired[:at]}, blocks[step.side]
-            for number, part in enumerate(own):
-                if at + 1 < len(wired) or number not in alone:
-                    part = None if step.side in known else part
-                    tasks.add(step.stage, number, *self._turn(tasks, wired[at], number, part), kind=kind)
-            if not step.listing:
-                continue
-            turns = [tasks.ref(step.stage, number) for number in range(len(own))]
-            senders = List(*(tasks.ref(sender, number) for number in range(len(own)) if sender))
-            before = tasks.ref(decided, 0) if decided else None
+            known = {one.side for one in self.steps[:at]}
+            for number, part in enumerate(blocks[step.side] if step.stage else []):
+                if at + 1 < len(self.steps) or number not in alone:
+                    part = None if step.side in known and not step.rereads else part
+                    tasks.add(step.stage, number, *self._turn(tasks, at, number, part), kind=kind)
             if step.sums:
-                add_sums(tasks, step, turns, senders, store, before, keeps, lists)
-            else:
-                kind = lists if step.moves else Task
-                tasks.add(step.listing, 0, list_turns, step, List(*turns), senders, store, before, kind=kind)
+                before = tasks.ref(decided, 0) if decided else None
+                made, senders = (self._refs(tasks, stage, step.side) for stage in (step.stage, sender))
+                add_sums(tasks, step, made, List(*senders), store, before, keeps, lists)
+            elif step.listing:
+                tasks.add(step.listing, 0, *self._listing(tasks, at), kind=lists if step.moves else Task)
 
     def put_last(self, tasks: Tasks, key: Key, group: int, which: int) -> None:
         """Add the last superstep of a group, as the task of a chunk that is one of its arrays."""
-        tasks.put(key, take_array, Task(None, *self._turn(tasks, wire(self.steps)[-1], group, None)), which, None)
+        tasks.put(key, take_array, Task(None, *self._turn(tasks, len(self.steps) - 1, group, None)), which, None)
 
     def made_by(self, tasks: Tasks, step: Superstep, number: int) -> TaskRef:
         """What a superstep has made of a part or a group."""
         return tasks.ref(step.stage, number)
 
-    def _turn(self, tasks: Tasks, wired: Wired, number: int, part: Any) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
-        own = tasks.ref(wired.owner, number) if wired.owner else None
-        listed = tasks.ref(wired.decided, 0) if wired.decided else None
-        return take_turn, wired.step.lean, number, self._kinds[0], part, own, listed
+    def _turn(self, tasks: Tasks, at: int, number: int, part: Any) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
+        """One superstep of a part or a group: a task's function and arguments."""
+        step, owner, decided, *_ = self._wired[at]
+        own = tasks.ref(owner, number) if owner else None
+        listed: Any = tasks.ref(decided, 0) if decided else None
+        if at and decides_alone(self.steps[at - 1]):
+            listed = Task(None, *self._listing(tasks, at - 1))
+        return take_turn, step.lean, number, self._kinds[0], part, own, listed
+
+    def _listing(self, tasks: Tasks, at: int) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
+        """The decision behind a superstep: a task's function and arguments."""
+        step, _, decided, _, sender = self._wired[at]
+        made = self._gathered(tasks, step.stage, step.side)
+        senders = made if sender == step.stage else List(*self._refs(tasks, sender, step.side))
+        return list_turns, step, made, senders, self._kinds[0], tasks.ref(decided, 0) if decided else None
+
+    def _refs(self, tasks: Tasks, stage: str, side: str) -> list[TaskRef]:
+        return [tasks.ref(stage, number) for number in range(self.counts[side] if stage else 0)]
+
+    def _gathered(self, tasks: Tasks, stage: str, side: str) -> Any:
+        """What a superstep has made of all parts or groups; adds the tasks that gather it, if there are some."""
+        lists: list[Any] = self._refs(tasks, stage, side)
+        if not self.gathers or len(lists) <= GATHERED:
+            return List(*lists)
+        lists, first = [List(one) for one in lists], 0
+        while len(lists) > GATHERED:
+            some = enumerate(partition_all(GATHERED, lists), first)
+            lists = [tasks.add(stage.replace("-", "-gather-", 1), number, gather, List(*own)) for number, own in some]
+            first += len(lists)
+        return Task(None, gather, List(*lists))
+
+
+def gather(lists: Sequence[Sequence[Any]]) -> list[Any]:
+    """Task: one list of what several lists have."""
+    return list(concat(lists))

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import getitem
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from dask.typing import Key
 
+from ..chunk.checks import Blocks, DeclaredChunk, declared_chunks
 from ..functions.program import Superstep
 from ..graph._dask import List, Task
-from ..graph.input_checks import Blocks, DeclaredChunk, declared_chunks
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..plan import Exchange, Runs
 from . import turns
 from .kept import KeptRuns
+from .notes import conclude_one
 from .tasks import Pace, PlainTasks
+from .wiring import decides_alone
 
 Driver = Literal["threads", "kept", "tasks"]
 #: The drivers of exchanges whose runs stay where they are made; others are by tasks.
 DRIVERS: dict[Exchange, Driver] = {"gather": "threads", "runs": "kept"}
 #: (first output chunk, last + 1, part, parts) of each group: some output chunks, or one of several parts of one.
 Contents = tuple[tuple[int, int, int, int], ...]
+#: The chunks of a part or a group: their keys, and what their arrays say of them.
+Owned = list[tuple[tuple[Any, ...], DeclaredChunk]]
 
 
 class Result(NamedTuple):
@@ -41,7 +47,7 @@ class Input(NamedTuple):
     what: str  # its name in error messages
     dtype: np.dtype[Any] | None  # None accepts any
     chunks: Chunks  # sizes, nan where unknown
-    owned: Runs  # the chunks of each part or group, by their numbers in C order
+    owned: Runs  # the chunks of each part or group, by their numbers in C order in a line
     side: Literal["part", "group"] = "part"
     exact: bool = False  # whether strings must have the length of the dtype
     #: Names in error messages of arrays that lie end to end, and how many chunks each has; else empty.
@@ -69,6 +75,13 @@ class ProgramRecipe(ArrayRecipe):
     driver: Driver
     contents: Contents = ()  # of the groups, if the outputs are divided into chunks by them
     pace: Pace | None = None  # of the driver by tasks; None if each part has a task
+    #: Dimensions of the inputs whose chunks are in different lines: the program runs for each line.
+    lanes: tuple[int, ...] = ()
+    output_dims: tuple[int, ...] = ()  # the dimension of the inputs that each of an output is, else -1; () if the same
+    #: Whether the input stays in memory until it is read again. Else it is read from another array then, and the
+    #: supersteps before are in another layer. One task that has what all parts make would keep much of it in memory.
+    held: bool = True
+    again: str = field(default="", compare=False)  # the name of that array
 
     @property
     def takes_held_chunks(self) -> bool:
@@ -77,26 +90,30 @@ class ProgramRecipe(ArrayRecipe):
 
     @property
     def first_tasks(self) -> int:
-        return len(self.inputs[0].owned)
+        return 0 if self.lanes else len(self.inputs[0].owned)
 
     @cached_property
     def _driver(self) -> KeptRuns | PlainTasks:
         if self.driver == "tasks":
             pace = self.pace or Pace(tuple((part,) for part in range(len(self.inputs[0].owned))))
             return PlainTasks(self.steps, self.groups, pace)
-        return KeptRuns(self.steps, self.driver == "kept")
+        counts = {"part": len(self.inputs[0].owned), "group": self.groups}
+        turns = range(0 if self.held else self._first, len(self.steps))
+        return KeptRuns(self.steps, self.driver == "kept", counts, turns, not self.held)
 
     @cached_property
-    def _owned(self) -> dict[str, list[list[tuple[Key, DeclaredChunk]]]]:
-        """The chunks of each part and each group: their keys, and what their arrays say of them."""
-        found: dict[str, list[list[tuple[Key, DeclaredChunk]]]] = {
-            "part": [[] for _ in self.inputs[0].owned],
-            "group": [[] for _ in range(self.groups)],
-        }
+    def _lines(self) -> dict[tuple[int, ...], dict[str, list[Owned]]]:
+        """The chunks of each part and each group of each line."""
+        found: dict[tuple[int, ...], dict[str, list[Owned]]] = {}
+        counts = {"part": len(self.inputs[0].owned), "group": self.groups}
         for name, one in zip(self.names, self.inputs, strict=True):
-            indices, declared = list(np.ndindex(*map(len, one.chunks))), one.declared
-            for own, numbers in zip(found[one.side], one.owned, strict=True):
-                own.extend(((name, *indices[number]), declared[number]) for number in numbers)
+            lines = defaultdict(list)
+            for index, declared in zip(np.ndindex(*map(len, one.chunks)), one.declared, strict=True):
+                lines[tuple(index[dim] for dim in self.lanes)].append(((name, *index), declared))
+            for line, chunks in lines.items():
+                owned = found.setdefault(line, {side: [[] for _ in range(count)] for side, count in counts.items()})
+                for own, numbers in zip(owned[one.side], one.owned, strict=True):
+                    own.extend(chunks[number] for number in numbers)
         return found
 
     @cached_property
@@ -107,37 +124,76 @@ class ProgramRecipe(ArrayRecipe):
         groups = enumerate(self.contents)
         return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
 
+    @cached_property
+    def _first(self) -> int:
+        """How many supersteps are before the one that reads the inputs again."""
+        return next((at for at, step in enumerate(self.steps) if step.rereads), 0)
+
+    @property
+    def first_decisions(self) -> tuple[str, Chunks]:
+        """Name and chunks of an array of the decisions of each line before the inputs are read again."""
+        lines = (len(self.inputs[0].chunks[dim]) for dim in self.lanes)
+        return f"{self.steps[self._first - 1].listing}-{self.token}", (*((1,) * count for count in lines), (1,))
+
+    def first_stages(self) -> Tasks:
+        """Tasks from the input chunks to these decisions."""
+        assert isinstance(self._driver, KeptRuns)
+        return self._stages(replace(self._driver, turns=range(self._first)), NOTHING)
+
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the input chunks to the results; chunks in `held` become part of them."""
+        return self._stages(self._driver, held)
+
+    def _stages(self, driver: KeptRuns | PlainTasks, held: Mapping[Key, Any]) -> Tasks:
         tasks = Tasks(self.token)
 
-        def blocks_of(own: list[tuple[Key, DeclaredChunk]]) -> Any:
-            chunks = List(*(chunk_of(key, held) for key, _ in own))
+        def blocks_of(own: Owned) -> Any:
+            chunks = List(*(chunk_of((self.again or key[0], *key[1:]), held) for key, _ in own))
             return Task(None, Blocks, chunks, [one for _, one in own]) if own else None
 
-        blocks = {side: list(map(blocks_of, owned)) for side, owned in self._owned.items()}
-        self._driver.add(tasks, blocks, self._alone)
+        for tasks.line, owned in self._lines.items():
+            blocks = {side: list(map(blocks_of, own)) for side, own in owned.items()}
+            driver.add(tasks, blocks, self._alone)
         return tasks
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the results to the chunks of one output array."""
-        tasks, (at, array) = Tasks(self.token), self.results[which]
+        tasks = Tasks(self.token)
+        for tasks.line, owned in self._lines.items():
+            self._output(tasks, owned, name, which, chunks)
+        return tasks
+
+    def _output(
+        self, tasks: Tasks, owned: Mapping[str, Sequence[Owned]], name: str, which: int, chunks: Chunks
+    ) -> None:
+        """Add the chunks of one output array that a line makes."""
+        at, array = self.results[which]
         step = self.steps[at]
-        if self.contents:
+        key = self._key(name, dict(zip(self.lanes, tasks.line, strict=True)), chunks)
+        if step.concludes:
+            if step.listing:
+                tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
+            else:
+                tasks.put(key, conclude_one, step, tasks.refs(step.stage, range(len(self.inputs[0].owned))), array)
+        elif decides_alone(self.steps[at - 1]):
+            self._driver.put_last(tasks, key, 0, array)
+        elif self.contents:
             self._divided(tasks, name, step.stage, array, chunks)
         elif not chunks and step.side == "group":  # one number, which each group has
             tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
         elif own := next((one for one in self.inputs if one.side == step.side), None):
-            indices = list(np.ndindex(*map(len, own.chunks)))
-            for number, numbers in enumerate(own.owned):
+            for number, (numbers, given) in enumerate(zip(own.owned, owned[step.side], strict=True)):
                 made = self._driver.made_by(tasks, step, number)
-                for position, chunk in enumerate(numbers):
-                    behind = (0,) * (len(chunks) - len(indices[chunk]))
-                    tasks.put((name, *indices[chunk], *behind), turns.take_array, made, array, position)
+                for position, ((_, *index), _) in enumerate(given[: len(numbers)]):
+                    key = self._key(name, dict(enumerate(index)), chunks)
+                    tasks.put(key, turns.take_array, made, array, position)
         else:  # a group without chunks of its own has one of each result
             for number in range(self.groups):
                 tasks.put((name, number), turns.take_array, tasks.ref(step.stage, number), array, None)
-        return tasks
+
+    def _key(self, name: str, index: Mapping[int, int], chunks: Chunks) -> Key:
+        """The key of an output chunk, from numbers of input chunks along some dimensions."""
+        return (name, *(index.get(dim, 0) for dim in self.output_dims or range(len(chunks))))
 
     def _divided(self, tasks: Tasks, name: str, stage: str, array: int, chunks: Chunks) -> None:
         """Add the chunks of an array that are some of a group's rows, or the rows of some groups."""
@@ -158,3 +214,24 @@ class ProgramRecipe(ArrayRecipe):
                 ends = pairwise(accumulate(map(int, sizes[first:last]), initial=0))
                 for chunk, end in zip(range(first, last), ends, strict=True):
                     tasks.put((name, chunk, *behind), turns.take_part, made, array, *end)
+
+
+def recipe_of_lines(
+    steps: tuple[Superstep, ...],
+    results: int,
+    arrays: Sequence[Any],
+    lanes: tuple[int, ...] = (),
+    output_dims: tuple[int, ...] = (),
+) -> ProgramRecipe:
+    """The recipe of a program without groups, whose last superstep makes some results of arrays: keys, then values.
+
+    Each chunk of a line is a part.
+    """
+    keys = arrays[0]
+    count = math.prod(blocks for dim, blocks in enumerate(keys.numblocks) if dim not in lanes)
+    parts = tuple((part,) for part in range(count))
+    inputs = [Input("the input", keys.dtype, keys.chunks, parts)]
+    inputs += [Input(f"values {number}", None, value.chunks, parts) for number, value in enumerate(arrays[1:])]
+    found = tuple(Result(len(steps) - 1, which) for which in range(results))
+    names = tuple(array.name for array in arrays)
+    return ProgramRecipe(steps, found, names, tuple(inputs), 0, "tasks", lanes=lanes, output_dims=output_dims)

@@ -35,53 +35,27 @@ Every array is complete when its task ends (`complete`), because transfers ignor
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise, product
+from itertools import product
 from typing import Any, TypeAlias
 
 from dask.typing import Key
 
 from ..chunk import complete
+from ..chunk.checks import Blocks
 from ..chunk.run import Run
 from ..functions.program import Superstep
 from ..graph import serialization
 from ..graph._dask import List, Task, TaskRef
-from ..graph.input_checks import Blocks
 from ..graph.placement import PlacedTask
 from ..graph.tasks import Tasks
 from ..plan import Runs
 from ..plan.memory import FETCHED_GROUPS
-from .turns import Listed, Store, Turn, check_same, join_turn, list_turns, split_turn, take_array, work_on
+from .notes import add_combined, conclude
+from .turns import Bundle, Listed, Store, Turn, check_same, list_turns, take_array, work_on
 from .wiring import Wired, replies_alone, shards_of, wire
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
-    """Hold what a task has made of some parts."""
-
-    numbers: tuple[int, ...]  # of the parts, ascending
-    turns: tuple[Turn, ...]
-
-    def __sizeof__(self) -> int:
-        """Bytes held, for Dask's ``sizeof``."""
-        return object.__sizeof__(self) + sum(map(sys.getsizeof, self.turns))
-
-
-def _split(bundle: Bundle) -> tuple[Any, list[Any]]:
-    kept, arrays = zip(*map(split_turn, bundle.turns), strict=True)
-    return (bundle.numbers, kept, list(map(len, arrays))), [array for own in arrays for array in own]
-
-
-def _join(kept: Any, arrays: Sequence[Any]) -> Bundle:
-    numbers, turns, counts = kept
-    ends = pairwise(accumulate(counts, initial=0))
-    return Bundle(numbers, tuple(join_turn(own, arrays[slice(*end)]) for own, end in zip(turns, ends, strict=True)))
-
-
-serialization.add_class(Bundle, _split, _join)
 
 
 @dataclass(frozen=True)
@@ -157,13 +131,6 @@ def take_note(made: Bundle | Turn) -> Bundle | Turn:
     return Turn(made.note, made.mark)
 
 
-def list_notes(step: Superstep, notes: Sequence[Bundle | Turn], before: Listed | None) -> Listed:
-    """Task: decide from the notes of a superstep."""
-    bundles = [one if isinstance(one, Bundle) else Bundle((number,), (one,)) for number, one in enumerate(notes)]
-    turns = {number: turn for one in bundles for number, turn in zip(one.numbers, one.turns, strict=True)}
-    return list_turns(step, [turns[number] for number in range(len(turns))], [], Store(), before)
-
-
 def cut_shard(
     step: Superstep, senders: tuple[int, ...], made: Bundle | Turn, listed: Listed, receivers: tuple[int, ...]
 ) -> Run:
@@ -205,13 +172,17 @@ class PlainTasks:
         wired, seen = wire(self.steps, list_replies=False), set[str]()
         for at, own in enumerate(wired):
             step, last = own.step, at + 1 == len(wired)
-            parts = blocks[step.side] if step.side not in seen else [None] * len(blocks[step.side])
+            parts = blocks[step.side]
+            if step.side in seen and not step.rereads:
+                parts = [None] * len(parts)
             seen.add(step.side)
             if replies_alone(step):
                 arrived = self._replies(tasks, own, parts, arrived)
                 continue
             if step.side == "part":
-                self._bundles(tasks, own, parts, arrived)
+                for bundle in range(len(self.pace.bundles) if step.stage else 0):
+                    turn = self._bundle(tasks, own, bundle, parts, arrived.get(bundle, []))
+                    tasks.add(step.stage, bundle, *turn, **self._placed_bundle(bundle))
             else:
                 for group in (one for one in range(self.groups) if not (last and one in alone)):
                     turn = self._group(tasks, own, group, parts[group], arrived.get(group, []))
@@ -233,7 +204,11 @@ class PlainTasks:
         if step.side == "group":
             return tasks.ref(step.stage, number)
         bundle, at = self._positions[number]
-        return Task(None, turn_of, tasks.ref(step.stage, bundle), at)
+        made: Any = tasks.ref(step.stage, bundle)
+        if not step.stage:
+            *_, own = wire(self.steps)
+            made = Task(None, *self._bundle(tasks, own, bundle, [None] * len(self._positions), []))
+        return Task(None, turn_of, made, at)
 
     @cached_property
     def _positions(self) -> dict[int, tuple[int, int]]:
@@ -244,13 +219,13 @@ class PlainTasks:
         """The parts of each bundle, or each group."""
         return list(self.pace.bundles) if side == "part" else [(group,) for group in range(self.groups)]
 
-    def _bundles(self, tasks: Tasks, own: Wired, parts: Sequence[Any], arrived: Arrivals) -> None:
-        """Add a superstep of all parts."""
-        for bundle, numbers in enumerate(self.pace.bundles):
-            kept, decided = _known(tasks, own, bundle)
-            chunks, shards = List(*(parts[number] for number in numbers)), List(*arrived.get(bundle, []))
-            turns = own.step.lean, numbers, chunks, kept, decided, shards
-            tasks.add(own.step.stage, bundle, take_bundle, *turns, **self._placed_bundle(bundle))
+    def _bundle(
+        self, tasks: Tasks, own: Wired, bundle: int, parts: Sequence[Any], shards: Sequence[TaskRef]
+    ) -> tuple[Any, ...]:
+        """A superstep of the parts of a bundle: a task's function and arguments."""
+        numbers = self.pace.bundles[bundle]
+        chunks = List(*(parts[number] for number in numbers))
+        return take_bundle, own.step.lean, numbers, chunks, *_known(tasks, own, bundle), List(*shards)
 
     def _group(self, tasks: Tasks, own: Wired, group: int, part: Any, shards: Sequence[TaskRef]) -> tuple[Any, ...]:
         """A superstep of a group: a task's function and arguments."""
@@ -279,10 +254,15 @@ class PlainTasks:
     def _listing(self, tasks: Tasks, own: Wired) -> None:
         """Add the decision behind a superstep."""
         step, numbers = own.step, range(len(self._numbers(own.step.side)))
-        name = step.noting or f"{step.stage}-note"
-        notes = [tasks.add(name, number, take_note, tasks.ref(step.stage, number)) for number in numbers]
+        notes = [tasks.ref(step.stage, number) for number in numbers]
+        if step.keeps or step.moves == "back":  # more than notes
+            name = step.noting or f"{step.stage}-note"
+            notes = [tasks.add(name, number, take_note, made) for number, made in enumerate(notes)]
+        if step.concludes:
+            tasks.add(step.listing, 0, conclude, step, add_combined(tasks, step, notes))
+            return
         before = tasks.ref(own.decided, 0) if own.decided else None
-        tasks.add(step.listing, 0, list_notes, step, List(*notes), before)
+        tasks.add(step.listing, 0, list_turns, step, List(*notes), List(), Store(), before)
 
     def _shards(self, tasks: Tasks, own: Wired) -> Arrivals:
         """Add the shards that move behind a superstep."""

@@ -11,12 +11,12 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 from ..chunk import complete, ops_for
+from ..chunk.checks import Blocks, changed_source
+from ..chunk.grid import cut_part
 from ..chunk.memory import RunList
 from ..chunk.run import Run
-from ..functions.program import Ends, Given, Superstep
+from ..functions.program import Ends, Given, Shared, Superstep
 from ..graph import serialization
-from ..graph.in_one_task import cut_part
-from ..graph.input_checks import Blocks, changed_source
 
 #: Rows of a run: who sends them, the kept run, the first row and the last + 1.
 Rows: TypeAlias = tuple[int, Any, int, int]
@@ -41,27 +41,66 @@ class Turn:
 
 def split_turn(turn: Turn) -> tuple[Any, list[Any]]:
     """What is pickled of a turn, and its arrays."""
-    kept = *turn.runs, turn.stays
-    runs = [one if isinstance(one, Run) else None for one in kept]
-    others = [None if isinstance(one, Run) else one for one in kept]
-    arrays = [one if isinstance(one, list) else [one] for one in turn.arrays]
-    parts = [*(run.arrays if run is not None else () for run in runs), *arrays]
-    kinds = [run is not None for run in runs], [isinstance(one, list) for one in turn.arrays]
-    return (turn.note, turn.mark, turn.name, turn.memo, others, kinds, list(map(len, parts))), [
+    counts, *note = turn.note if isinstance(turn.note, Shared) else (None, turn.note)
+    kept = *turn.runs, turn.stays, note if counts is not None else turn.note
+    kinds = [type(one) if isinstance(one, (Run, list)) else None for one in kept]
+    others = [one if kind is None else None for one, kind in zip(kept, kinds, strict=True)]
+    parts = [one.arrays if isinstance(one, Run) else one if isinstance(one, list) else () for one in kept]
+    parts += [one if isinstance(one, list) else [one] for one in turn.arrays]
+    are_lists = [isinstance(one, list) for one in turn.arrays]
+    return (counts, turn.mark, turn.name, turn.memo, others, kinds, are_lists, list(map(len, parts))), [
         array for part in parts for array in part
     ]
 
 
 def join_turn(kept: Any, arrays: Sequence[Any]) -> Turn:
-    note, mark, name, memo, others, (are_runs, are_lists), counts = kept
-    parts = [list(arrays[first:last]) for first, last in pairwise(accumulate(counts, initial=0))]
-    kinds = zip(parts, are_runs, others, strict=False)
-    *runs, stays = (Run(part[0], tuple(part[1:])) if is_run else other for part, is_run, other in kinds)
+    counts, mark, name, memo, others, kinds, are_lists, lengths = kept
+    parts = [list(arrays[first:last]) for first, last in pairwise(accumulate(lengths, initial=0))]
+    joined = zip(parts, kinds, others, strict=False)
+    note: Any
+    *runs, stays, note = (
+        Run(part[0], tuple(part[1:])) if kind is Run else part if kind is list else other
+        for part, kind, other in joined
+    )
+    note = note if counts is None else Shared(counts, *note)
     found = (part if is_list else part[0] for part, is_list in zip(parts[len(others) :], are_lists, strict=True))
     return Turn(note, mark, name, tuple(runs), memo, stays, tuple(found))
 
 
 serialization.add_class(Turn, split_turn, join_turn)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Hold what a task has made of some parts."""
+
+    numbers: tuple[int, ...]  # of the parts, ascending
+    turns: tuple[Turn, ...]
+
+    def __sizeof__(self) -> int:
+        """Bytes held, for Dask's ``sizeof``."""
+        return object.__sizeof__(self) + sum(map(sys.getsizeof, self.turns))
+
+
+def _split_bundle(bundle: Bundle) -> tuple[Any, list[Any]]:
+    kept, arrays = zip(*map(split_turn, bundle.turns), strict=True)
+    return (bundle.numbers, kept, list(map(len, arrays))), [array for own in arrays for array in own]
+
+
+def _join_bundle(kept: Any, arrays: Sequence[Any]) -> Bundle:
+    numbers, turns, counts = kept
+    ends = pairwise(accumulate(counts, initial=0))
+    return Bundle(numbers, tuple(join_turn(own, arrays[slice(*end)]) for own, end in zip(turns, ends, strict=True)))
+
+
+serialization.add_class(Bundle, _split_bundle, _join_bundle)
+
+
+def turns_of(made: Sequence[Any]) -> list[Any]:
+    """The turns of bundles by their numbers; others as they are."""
+    bundles = [one if isinstance(one, Bundle) else Bundle((number,), (one,)) for number, one in enumerate(made)]
+    turns = {number: turn for one in bundles for number, turn in zip(one.numbers, one.turns, strict=True)}
+    return [turns[number] for number in sorted(turns)]
 
 
 class Listed(RunList):
@@ -150,6 +189,7 @@ def work_on(
         None if own is None or own.stays is None else partial(store.whole, own.stays),
         ends.before if ends else 0,
         part.names if part else (),
+        own.note if own is not None and step.rereads else None,
     )
     stays = own.stays.keys if own is not None and isinstance(own.stays, Run) else None
     like = blocks[0] if blocks else pieces[0][1].keys if pieces and isinstance(pieces, list) else stays
@@ -160,9 +200,9 @@ def work_on(
             moved if isinstance(moved, Iterator) else [one for one in (moved, made.stays) if one is not None]
         )
         mark = own.mark if own is not None else ()
-        if step.keeps:
+        if step.keeps and (own is None or step.listing):
             noted = 0 if made.note is None else step.mark(made.note)
-            mark = noted, *(one.checksum for one in kept if not isinstance(one, Run))
+            mark = noted, *(one.checksum for one in kept if not isinstance(one, (Run, list)))
         at_hand = None if made.stays is None else kept.pop()
     complete(like)
     name = given.names[0] + ", or one that it is joined with," * (len(blocks) > 1) if blocks else ""
@@ -190,12 +230,14 @@ def check_same(step: Superstep, number: int, own: Turn, listed: Listed | None) -
 
 
 def list_turns(
-    step: Superstep, turns: Sequence[Turn], senders: Sequence[Turn], store: Store, before: Listed | None
+    step: Superstep, made: Sequence[Turn | Bundle], senders: Sequence[Turn], store: Store, before: Listed | None
 ) -> Listed:
     """Task: decide from the notes of a superstep, and list the runs of those whose rows move behind it."""
+    turns = turns_of(made)
     decides = turns[0].note is not None
-    decision: Any = step.decide([turn.note for turn in turns]) if decides else before and before.decision
-    marks = {step.side: [turn.mark for turn in turns], **(before.marks if before else {})}
+    last = before and before.decision
+    decision: Any = step.decide([turn.note for turn in turns], last) if decides else last
+    marks = {**(before.marks if before else {}), step.side: [turn.mark for turn in turns]}
     out = before.out if before is not None else None
     if not step.moves:
         return Listed(decision, marks, [], None, out)

@@ -41,3 +41,8 @@ def shards_of(step: Superstep) -> str:
 def replies_alone(step: Superstep) -> bool:
     """Whether each piece that arrives has a reply of its own."""
     return step.portions and step.moves == "back"
+
+
+def decides_alone(step: Superstep) -> bool:
+    """Whether the task of the only group decides where the rows are that it gets."""
+    return bool(step.moves) and not step.listing

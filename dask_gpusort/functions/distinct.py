@@ -14,6 +14,8 @@ a group knows of its tie groups is final, but how many groups and keys are befor
                 Reply      the results; for inverses and ranks, an reply for each distinct key that arrived
                     |  back
     part        Spread      the reply of its distinct key for each key
+
+The most common key is one of those that are most common in a part of the distinct keys (`MostCommon`).
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..chunk import numpy_ops, ops_for
+from ..chunk import complete, numpy_ops, ops_for
 from ..chunk.distinct import Columns, find_distinct
+from ..chunk.reducers import leave_out_nan
 from ..chunk.run import Run
 from ..chunk.tie_groups import Ranking, TieGroups, are_nan, ranks_of_groups
 from ..order import Order
@@ -206,7 +209,7 @@ class Distinct(Superstep):
         stays = Run(of_keys[0], of_keys[1:]) if of_keys else None
         return Made((summary, len(keys)), run, [block.shape for block in blocks], stays)
 
-    def decide(self, notes: Sequence[tuple[RankSummary, int]]) -> Splitters:
+    def decide(self, notes: Sequence[tuple[RankSummary, int]], decision: Any) -> Splitters:
         summaries, sizes = zip(*notes, strict=True)
         return Splitters(find_splitters(summaries, self.groups, self.order), np.array(sizes, np.int64))
 
@@ -271,7 +274,7 @@ class Cut(Superstep):
         cuts = cuts_at(given.run(), splitters.keys, self.groups, self.order)
         return Made(np.append(cuts, splitters.sizes[given.number]))
 
-    def decide(self, notes: Sequence[IntArray]) -> Cuts:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> Cuts:
         found = np.stack(notes)
         return Cuts(ends_of_cuts(found[:, :-1]), exclusive_scan(found[:, -1]))
 
@@ -344,7 +347,7 @@ class Number(Superstep):
         numbered, _ = self.merged.number(merged, True)
         return Made(numbered.header, stays=merged)
 
-    def decide(self, notes: Sequence[IntArray]) -> IntArray:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> IntArray:
         return np.stack(notes)
 
 
@@ -409,3 +412,25 @@ def spread(known: Any, inverse: Any, added: Any = None) -> Any:
     if added is not None:
         found += added
     return found
+
+
+@dataclass(frozen=True)
+class MostCommon(Superstep):
+    """Find the most common of the distinct keys of a part, which ascend, and its count; of equal counts the first."""
+
+    stage = "most-common"
+    concludes = True
+
+    dtype: np.dtype[Any]
+    nan_policy: Any
+
+    def work(self, given: Given) -> Made:
+        values, counts = given.blocks[0], given.blocks[1].copy()
+        leave_out_nan(values, counts, self.nan_policy)
+        first = int(counts.argmax()) if len(counts) else 0
+        return Made([column[first : first + 1].copy() for column in (values, counts)])
+
+    def decide(self, notes: Sequence[Any], decision: Any) -> tuple[Any, ...]:
+        values, counts = map(np.concatenate, zip(*notes, strict=True))
+        first = int(counts.argmax())
+        return complete(values[first : first + 1].astype(self.dtype)), counts[first : first + 1]

@@ -190,6 +190,12 @@ def look_up(found: SortedKeys | KeyGroups, block: Any, question: Question) -> An
     return complete(result.reshape(block.shape))
 
 
+def look_up_among(keys: Sequence[Any], blocks: Sequence[Any], question: Question) -> list[Any]:
+    """Look the needles of some chunks up among all keys (see `whole.Read`)."""
+    found = join_keys(keys, question)
+    return [look_up(found, block, question) for block in blocks]
+
+
 def wanted_of(keys: Any, needles: Any, ranks: Any, question: Question) -> Any:
     """Turn the ranks of needles into what the question asks for."""
     if question.is_rank:
@@ -281,7 +287,7 @@ class Keys(Superstep):
         keys, values = found = join_keys(given.blocks[:count], self.question, given.blocks[count:])
         return Made(first_keys(found), stays=Run(keys, () if values is None else (values,)))
 
-    def decide(self, notes: Sequence[tuple[int, list[Any]]]) -> Starts:
+    def decide(self, notes: Sequence[tuple[int, list[Any]]], decision: Any) -> Starts:
         return starts_of(notes)
 
     def mark(self, note: tuple[int, list[Any]]) -> int:
@@ -311,7 +317,7 @@ class Cut(Superstep):
         cuts = cuts_at(given.run().keys, given.decision, self.question)
         return Made((cuts, None if given.number else given.decision))
 
-    def decide(self, notes: Sequence[tuple[IntArray, Starts]]) -> Asked:
+    def decide(self, notes: Sequence[tuple[IntArray, Starts]], decision: Any) -> Asked:
         return Asked(ends_of_cuts(np.stack([cuts for cuts, _ in notes])), notes[0][1])
 
 

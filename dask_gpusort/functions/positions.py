@@ -22,7 +22,6 @@ Parts have the indices, in C order, and groups the elements::
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -30,7 +29,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..chunk import ops_for
+from ..chunk import complete, ops_for
+from ..chunk.grid import chunk_starts, in_shapes, join_chunks
 from ..chunk.numpy_positions import positions_of
 from ..chunk.run import Run
 from ..order import Order
@@ -76,7 +76,7 @@ class Requests(Superstep):
         shapes = [block.shape for block in indices]
         return Made(np.array([0, *accumulate(counts)], np.int64), Run(offsets, moved), shapes, stays)
 
-    def decide(self, notes: Sequence[IntArray]) -> Asked:
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> Asked:
         return Asked(ends_of_cuts(np.stack(notes)))
 
 
@@ -145,12 +145,6 @@ class Fill(Superstep):
         return Made(arrays=(in_shapes(whole, given.memo),))
 
 
-def in_shapes(rows: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Parts of some rows, one for each shape, without copies."""
-    ends = pairwise(accumulate(map(math.prod, shapes), initial=0))
-    return [rows[slice(*end)].reshape((*shape, *rows.shape[1:])) for end, shape in zip(ends, shapes, strict=True)]
-
-
 class Write(Superstep):
     """Write the values for a group to a copy of its chunks."""
 
@@ -167,3 +161,16 @@ class Write(Superstep):
         # Several chunks are copied: a view would keep all of them.
         parts = [whole[slice(*end)] for end in ends]
         return Made(arrays=([part.copy() for part in parts] if len(parts) > 1 else parts,))
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Read elements where all of them are in one memory (see `whole.Read`)."""
+
+    chunks: tuple[tuple[float, ...], ...]  # one along all axes but the one along which is read
+    axis: int
+    mode: str  # as for `numpy.take`
+
+    def __call__(self, chunks: Sequence[Any], indices: Sequence[Any]) -> list[Any]:
+        whole = join_chunks(chunks, chunk_starts([chunk.shape for chunk in chunks], self.chunks))
+        return [complete(ops_for(whole).take(whole, block, self.axis, self.mode)) for block in indices]

@@ -33,52 +33,70 @@ from ..chunk.run import Run
 from ..table import IntArray
 
 
+class Shared(NamedTuple):
+    """A note with rows that the decision needs."""
+
+    counts: IntArray  # int64
+    rows: Any  # an array, on the device if the chunks are
+
+
 class Given(NamedTuple):
     """What a part or a group gets in one superstep."""
 
     number: int  # of the part, or of the group
     decision: Any  # the last decision
-    blocks: Sequence[Any] = ()  # in the first superstep of its side, its chunks of the inputs, one input after another
+    #: Its chunks of the inputs, one input after another, in the first superstep of its side, and those that reread.
+    blocks: Sequence[Any] = ()
     #: Rows that arrived, by their senders in ascending order; at least one piece. With `portions`, to be read once.
     pieces: Sequence[tuple[int, Run]] = ()
     #: What this part or group has kept in an earlier superstep: as `Made` says.
     run: Callable[[], Run] | None = None
     memo: Any = None
-    stays: Callable[[], Run] | None = None
+    stays: Callable[[], Any] | None = None
     before: int = 0  # rows that lie before those that arrived, in the runs of all senders
     names: Sequence[str] = ()  # of its chunks, for error messages
+    note: Any = None  # what it has noted of chunks that it reads again, if they may be others now
 
 
 class Made(NamedTuple):
     """What a part or a group makes in one superstep."""
 
-    note: Any = None  # small, for the decision: an array of int64, or of the first superstep anything
+    #: For the decision, small: an array of int64, or of the first superstep anything. A list is of arrays of any size,
+    #: and `Shared` has rows of any number.
+    note: Any = None
     #: Rows that this superstep or a later one moves; with `portions` it may be an iterator of one run for each piece.
     run: Run | None = None
-    memo: Any = None  # small, and `stays`, of any size, for later supersteps of the same part or group
-    stays: Run | None = None
+    memo: Any = None  # small, for later supersteps of the same part or group
+    stays: Any = None  # the same, of any size: a run, or of what no cluster keeps a list of arrays
     arrays: tuple[Any, ...] = ()  # results; of one that has chunks of inputs, lists with an array for each chunk
 
 
 class Superstep:
     """One superstep: a subclass is a frozen dataclass that can be pickled, and its methods are pure functions."""
 
-    stage: ClassVar[str]  # name of its tasks
+    stage: str  # name of its tasks; "" of a last one that the tasks of the output chunks take
     noting: ClassVar[str] = (
         ""  # name of the tasks that give its notes alone, if it is not that of the stage and "-note"
     )
-    listing: ClassVar[str] = ""  # name of the task that decides behind it, if what follows needs all of them
+    #: Name of the task that decides behind it, if what follows needs all of them; if rows move to one group alone, its
+    #: task may decide, too.
+    listing: str = ""
     shards: ClassVar[str] = ""  # name of the tasks that cut what it moves, if it is not that of the stage and "-shard"
     side: ClassVar[Literal["part", "group"]] = "part"
     #: Whether rows move behind it: "out" from the parts to the groups, as its decision says, or "back", a reply for
     #: each row that arrived.
-    moves: ClassVar[Literal["", "out", "back"]] = ""
+    moves: Literal["", "out", "back"] = ""
+    rereads: ClassVar[bool] = False  # whether it needs its chunks once more
     keeps: ClassVar[bool] = False  # whether it makes what later supersteps of its part or group need
     #: Whether a row that arrives matters alone: pieces may come one by one, of some rows of one sender or of several.
     portions: ClassVar[bool] = False
-    #: Whether notes are so many and so large that no task may have all: the decision is made from their sum, and the
-    #: ends of each sender from its own note.
+    #: Name of the tasks that combine some notes each, `fan_in` at most, if these are too many or too large for one.
+    combining: ClassVar[str] = ""
+    fan_in: int
+    #: Whether the decision is made from the combined note of all, and the ends of each sender from its own note.
     sums: ClassVar[bool] = False
+    #: Whether its decision is the results; without a `listing` the tasks of the output chunks decide.
+    concludes: ClassVar[bool] = False
 
     @property
     def lean(self) -> Self:
@@ -89,12 +107,12 @@ class Superstep:
         """Work on one part or group."""
         raise NotImplementedError
 
-    def decide(self, notes: Sequence[Any]) -> Any:
+    def decide(self, notes: Sequence[Any], decision: Any) -> Any:
         """Decide from all notes, in the order of the parts or groups; without notes the last decision stays."""
-        raise NotImplementedError
+        return notes
 
-    def decide_by_sum(self, total: IntArray, decision: Any) -> Any:
-        """Decide from the sum of all notes, and the last decision."""
+    def combine(self, notes: Sequence[Any]) -> Any:
+        """Make the note that stands for those of some neighbours."""
         raise NotImplementedError
 
     def ends(self, decision: Any, notes: Sequence[IntArray], first: int) -> Ends:

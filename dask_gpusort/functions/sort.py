@@ -125,9 +125,8 @@ class Cuts(NamedTuple):
 
 @dataclass(frozen=True)
 class SortRuns(Superstep):
-    """Sort the chunks of a part, and sample them."""
+    """Sort the chunks of a part, or look whether they are sorted, and sample them."""
 
-    stage = "sort-local"
     noting = "sort-count"
     listing = "sort-scan"
     shards = "sort-scatter"
@@ -138,6 +137,7 @@ class SortRuns(Superstep):
     samples: int
     radix_bits: int
     groups: Groups | None  # None if the step is lean
+    stage: str = "sort-local"
 
     @property
     def lean(self) -> SortRuns:
@@ -148,7 +148,7 @@ class SortRuns(Superstep):
         summary = summarize_run(run, self.local.order, samples=self.samples, radix_bits=self.radix_bits)
         return Made(summary, run)
 
-    def decide(self, notes: Sequence[RankSummary]) -> Cuts:
+    def decide(self, notes: Sequence[RankSummary], decision: Any) -> Cuts:
         assert self.groups is not None
         ranks = self.groups.ranks(np.array([summary.size for summary in notes], np.int64))
         found = bounds_at_ranks(notes, ranks, numpy_ops.key_order(self.local.order), self.radix_bits)
@@ -158,17 +158,10 @@ class SortRuns(Superstep):
         return note.checksum
 
 
-class CheckRuns(SortRuns):
-    """Look whether the chunks of a part are sorted, and sample them."""
-
-    stage = "sort-check"
-
-
 @dataclass(frozen=True)
 class DrawKeys(Superstep):
-    """Sort the chunks of a part, and draw random keys of it."""
+    """The same, and draw random keys."""
 
-    stage = "sort-local"
     listing = "sort-scan"
     keeps = True
 
@@ -176,6 +169,7 @@ class DrawKeys(Superstep):
     candidates: int  # of all runs
     keys: float  # of all runs, nan if unknown
     runs: int
+    stage: str = "sort-local"
 
     def work(self, given: Given) -> Made:
         run = self.local.run(given.blocks, given.names)
@@ -183,7 +177,7 @@ class DrawKeys(Superstep):
         samples = math.ceil(self.candidates * share)
         return Made(draw_keys(run, self.local.order, samples=samples, seed=given.number), run)
 
-    def decide(self, notes: Sequence[DrawnKeys]) -> Candidates:
+    def decide(self, notes: Sequence[DrawnKeys], decision: Any) -> Candidates:
         return bounds.choose_candidates(notes, numpy_ops.key_order(self.local.order), self.candidates)
 
     def mark(self, note: DrawnKeys) -> int:
@@ -191,12 +185,6 @@ class DrawKeys(Superstep):
         return zlib.crc32(
             positions.tobytes() + (keys.tobytes() if is_fixed_width(keys.dtype) else b""), size & 0xFFFFFFFF
         )
-
-
-class CheckAndDraw(DrawKeys):
-    """Look whether the chunks of a part are sorted, and draw random keys of it."""
-
-    stage = "sort-check"
 
 
 class Chosen(NamedTuple):
@@ -213,12 +201,14 @@ class Count(Superstep):
     """Count the keys of a run before each candidate."""
 
     stage = "sort-count"
+    combining = "sort-sum"
     listing = "sort-list"
     moves = "out"
     sums = True
 
     order: Order
     groups: Groups | None  # None if the step is lean
+    fan_in: int
 
     @property
     def lean(self) -> Count:
@@ -228,10 +218,13 @@ class Count(Superstep):
         assert given.run is not None
         return Made(count_before(given.run(), given.number, given.decision, self.order))
 
-    def decide_by_sum(self, total: IntArray, decision: Candidates) -> Chosen:
+    def combine(self, notes: Sequence[IntArray]) -> IntArray:
+        return np.sum(notes, axis=0)
+
+    def decide(self, notes: Sequence[IntArray], decision: Candidates) -> Chosen:
         assert self.groups is not None
         ranks = self.groups.ranks(decision.sizes)
-        low, high = bounds.candidates_at_ranks(total, ranks)
+        low, high = bounds.candidates_at_ranks(self.combine(notes), ranks)
         return Chosen(low, high, bounds.with_first_and_last(ranks, decision.starts), decision.starts)
 
     def ends(self, decision: Chosen, notes: Sequence[IntArray], first: int) -> Ends:

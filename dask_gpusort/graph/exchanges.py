@@ -129,11 +129,6 @@ def gathering_members(
     return gang_of(runtime, asked, [*gathered, *others], arrays, choose)
 
 
-def read_in_gang(*arguments: Any) -> Any:
-    """Call `gang.gather.read_gathered`, which is imported here because it imports distributed."""
-    return import_module(".gang.gather", __package__).read_gathered(*arguments)
-
-
 def program_exchange(runtime: Runtime, asked: str) -> tuple[Exchange, str]:
     """The exchange of a program that no gang runs, as `install_or_else`."""
     wanted = {"gang": INSTEAD["gang"], "join": "auto"}.get(asked, asked)

@@ -13,9 +13,9 @@ from dask.tokenize import tokenize
 from dask.utils import parse_bytes
 
 from ..chunk import library_of
+from ..chunk.checks import checked_chunk, declared_chunk
 from ..plan.terms import Projection, format_chunks, format_size
 from ._dask import normalize_chunks
-from .input_checks import checked_chunk, declared_chunk
 
 #: Threshold of Dask's rechunk, a factor on the number of tasks, above which it never plans intermediate steps.
 ONE_STEP = 1 << 40

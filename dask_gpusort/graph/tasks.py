@@ -19,15 +19,16 @@ NOTHING: Mapping[Key, Any] = MappingProxyType({})
 
 
 class Tasks(dict[Key, Any]):
-    """Hold tasks by key: the name of their stage with a token, and numbers in the stage."""
+    """Hold tasks by key: the name of their stage with a token, and numbers in the stage, behind those of the line."""
 
     def __init__(self, token: str):
         super().__init__()
         self.token = token
+        self.line: tuple[int, ...] = ()
 
     def key(self, stage: str, *index: int) -> Key:
         """Name a task."""
-        return (f"{stage}-{self.token}", *index)
+        return (f"{stage}-{self.token}", *self.line, *index)
 
     def ref(self, stage: str, *index: int) -> TaskRef:
         """Refer to a task, which may be part of another graph."""
@@ -72,7 +73,7 @@ class ArrayRecipe:
     @cached_property
     def token(self) -> str:
         """What the names of the tasks contain: equal recipes of a class have equal tasks."""
-        return tokenize(type(self).__name__, *(getattr(self, field.name) for field in fields(self)))
+        return tokenize(type(self).__name__, *(getattr(self, field.name) for field in fields(self) if field.compare))
 
     @property
     def takes_held_chunks(self) -> bool:
@@ -96,6 +97,11 @@ class ArrayRecipe:
     def whole_output(self) -> Callable[[str, int, Chunks], Tasks] | None:
         """What takes the place of `output` if all chunks are computed, where fewer tasks make them."""
         return None
+
+
+def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:
+    """Task: one of the chunks of one output array, of which a task makes several."""
+    return made[which][at]
 
 
 def output_name(prefix: str, token: str, which: int, chunks: Chunks) -> str:

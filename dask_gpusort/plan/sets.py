@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tlz import concat
+
 from ..chunk.distinct import Columns
 from ..chunk.tie_groups import may_be_nan
 from ..order import Order
@@ -87,7 +89,7 @@ class Division:
     parts: Runs  # the chunks of each part
     groups: int
     samples: int  # of each part
-    members: tuple[Runs, ...] = ()  # the parts of each member of a gang
+    members: Runs = ()  # the parts of each member of a gang
     instead_of: str = ""  # as in `Plan`
 
 
@@ -120,8 +122,9 @@ def divide_distinct(
 def divide_members(order: Order, sources: Runs, columns: Columns, second: int | None) -> Division:
     """Divide the chunks of each member of a gang, as `divide_distinct`: each member has a group."""
     ordered = keeps_order(order, columns)
-    members = tuple(parts_of(chunks, second, ordered) for chunks in sources)
-    parts = tuple(sorted(part for own in members for part in own))
+    own = [parts_of(chunks, second, ordered) for chunks in sources]
+    parts = tuple(sorted(concat(own)))
+    members = tuple(tuple(map(parts.index, one)) for one in own)
     return Division("gang", parts, len(members), MEMBER_SAMPLES, members)
 
 

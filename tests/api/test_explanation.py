@@ -15,7 +15,8 @@ from distributed import Client, LocalCluster
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.graph import runtime, staging
+from dask_gpusort.builders import staging
+from dask_gpusort.graph import runtime
 
 N, CHUNKS = 240, 8
 

@@ -35,9 +35,8 @@ from support.statistics import TAKES_Q_AS_GIVEN, given_to_numpy, where_sums_fit,
 from support.weights import quantiles_of_weights, weights_of
 
 import dask_gpusort
-from dask_gpusort.builders import partitions
+from dask_gpusort.builders import partitions, sort_last
 from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
-from dask_gpusort.graph.sort import sort_last
 from dask_gpusort.plan import counting, division, search, select
 from dask_gpusort.plan.select import choose_partition
 from dask_gpusort.table import quantiles

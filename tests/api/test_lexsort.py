@@ -12,7 +12,7 @@ from support import strategies as ours
 from support.sorting import computed, groups
 
 import dask_gpusort
-from dask_gpusort.graph.sort.request import pack_keys
+from dask_gpusort.builders.request import pack_keys
 
 
 @pytest.mark.parametrize("shape", [(20, 300), (3, 40_000)])

@@ -15,10 +15,10 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
+from dask_gpusort.builders.request import Keys, Request, pack_keys
 from dask_gpusort.builders.rows import _whole_rows, row_strategy
 from dask_gpusort.graph.inputs import chunk_limit
 from dask_gpusort.graph.runtime import Runtime
-from dask_gpusort.graph.sort.request import Keys, Request, pack_keys
 from dask_gpusort.order import Order
 
 

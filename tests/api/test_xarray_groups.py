@@ -139,7 +139,7 @@ def check(function, source, chunks, *, accessor=False, use_flox=True) -> None:
         else:
             with dask_gpusort.register():
                 found = function(lazy)
-    assert {"reduce_chunk", "pick_part"} & own_functions(found)
+    assert {"reduce_chunk", "take_bundle"} & own_functions(found)
     expected, lazy = by_numpy(function, source), labelled.as_dataset(found)
     found = found.compute(scheduler="synchronous")
     if not use_flox:

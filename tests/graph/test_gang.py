@@ -20,9 +20,9 @@ from tlz import groupby
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster as clusters
+from dask_gpusort.builders.request import Options
 from dask_gpusort.builders.sort import build_sort_by_keys
 from dask_gpusort.graph.runtime import Runtime
-from dask_gpusort.graph.sort.request import Options
 from dask_gpusort.plan import select
 
 distributed = pytest.importorskip("distributed")

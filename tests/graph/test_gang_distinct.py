@@ -15,9 +15,9 @@ from support import oracle
 from support import strategies as ours
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.chunk.distinct import Columns
 from dask_gpusort.functions.distinct import Cut, Distinct, Merged, Number, OfGroups, Reply, Spread, Tally, numbers
-from dask_gpusort.graph.input_checks import declared_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.sets import gang_of_distinct, parts_of
@@ -200,8 +200,8 @@ def work_of(keys, members=2):
     steps = Distinct(order, columns, True, members, 8), Cut(order, members), Number(merged)
     steps += Reply(merged, (OfGroups("values"),), numbers), Spread()
     declared = tuple(declared_chunks("the input", keys.dtype, ((len(keys), 0)[:members],)))
-    sources, parts = ((0,), (1,))[:members], (((0,),), ((1,),))[:members]
-    return program.ProgramJob(steps, ((3, 0), (4, 0)), declared, sources, parts)([keys], 0)
+    each = ((0,), (1,))[:members]
+    return program.ProgramJob(steps, ((3, 0), (4, 0)), declared, each, each, each, ((),) * members)([keys], 0)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "U4", ours.LONG_STRINGS[0]])

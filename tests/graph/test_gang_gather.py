@@ -10,11 +10,14 @@ from support import oracle
 from support import strategies as ours
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import declared_chunks
+from dask_gpusort.functions.program import Given
+from dask_gpusort.functions.whole import ReadWhole, Whole
 from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.division import gang_of_gather
 
 gangs = pytest.importorskip("support.gangs")
-gather = pytest.importorskip("dask_gpusort.graph.gang.gather")
+gang = pytest.importorskip("dask_gpusort.drivers.gang")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
 placed, of_tasks = gangs.placed, gangs.of_tasks
@@ -129,37 +132,45 @@ def test_a_gang_needs_memory_for_all_that_is_gathered():
 # Workers that are lost.
 
 
-class Joined:
-    """A reading of elements at positions."""
-
-    def check(self, chunk, number):
-        if not isinstance(chunk, np.ndarray):
-            raise TypeError("mine")
-
-    def join(self, chunks):
-        return np.concatenate(chunks)
-
-    def read(self, whole, chunk, number):
-        return whole[chunk + number]
+def job_of(dtype):
+    """The first chunk is of the first member; the second one has none, and reads for the third chunk."""
+    declared = [*declared_chunks("x", np.dtype(dtype), ((np.nan,),)), *declared_chunks("at", np.dtype(int), ((2,),))]
+    steps = Whole((False, True)), ReadWhole(lambda chunks, others: [chunks[0][other] for other in others], ((0,), ()))
+    members = ((0,), (1,))
+    return gang.ProgramJob(steps, ((1, 0),), tuple(declared), members, members, ((0,), ()), ((), (1,)))
 
 
 @pytest.mark.parametrize("dtype", ["i8", "f4", "M8[s]", "U3", "O"])
 def test_a_member_that_is_computed_again_has_changed_if_its_sizes_or_elements_have(dtype):
-    job = gather.GatherJob(Joined(), np.dtype(dtype), 2, ((0,), (1,)))
+    step = Whole((True,))
 
-    def digest(shape, elements):
-        return job([elements.astype(dtype).reshape(shape)], 0).identity()
+    def mark(shape, elements):
+        return step.mark(step.work(Given(0, None, [elements.astype(dtype).reshape(shape)])).note)
 
     some, others = np.random.default_rng(0).integers(0, 100, (2, 6000))
-    assert digest((3, 2000), some) == digest((3, 2000), some.copy()) != digest((2000, 3), some)
-    assert (digest((6000,), some) != digest((6000,), others)) == (dtype != "O")
-    assert digest((0,), some[:0]) == digest((0,), others[:0])
-    works = [job([np.zeros(6, dtype)], 0)]
+    assert mark((3, 2000), some) == mark((3, 2000), some.copy()) != mark((2000, 3), some)
+    assert (mark((6000,), some) != mark((6000,), others)) == (dtype != "O")
+    assert mark((0,), some[:0]) == mark((0,), others[:0])
+    work = job_of(dtype)([np.zeros(6, dtype)], 0)
     with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
-        next(works[0].exchanges(member.Start([works[0].summaries] * 2, [1])))
+        next(work.exchanges(member.Start([work.summaries] * 2, [1])))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f4", "M8[s]", "U3"])
+def test_who_reads_nothing_receives_nothing_and_who_has_nothing_sends_its_dtype(dtype):
+    job, keys = job_of(dtype), ours.make(dtype, 6, "bits")
+    works = [job([keys], 0), job([np.array([4, 2])], 1)]
+    start = member.Start([work.summaries for work in works], [])
+    sent = [next(work.exchanges(start)) for work in works]
+    assert [one.lengths for one in sent] == [[0, 0], [6, 0]]
+    assert {run.keys.dtype for one in sent for run in one.sent} == {keys.dtype}
+    assert gangs.attempt(works) == 1
+    for work in works:
+        work.finish()
+    assert works[0].arrays == ([],)
+    oracle.assert_same_bits(works[1].arrays[0][0], keys[[4, 2]])
 
 
 def test_a_chunk_is_checked_before_it_is_sent():
-    job = gather.GatherJob(Joined(), np.dtype(int), 1, ((0, 1),))
-    with pytest.raises(TypeError, match="mine"):
-        job([[3, 4], np.arange(2)], 0)
+    with pytest.raises(TypeError, match=r"chunk 0 of x is of type list"):
+        job_of("i8")([[3, 4]], 0)

@@ -11,13 +11,15 @@ import pytest
 from support import strategies as ours
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import declared_chunks
+from dask_gpusort.functions.selection import selection_steps
 from dask_gpusort.plan import InputChunks, Workers, select
 from dask_gpusort.table import Statistic
 
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
-gang = pytest.importorskip("dask_gpusort.graph.gang.select")
+drivers = pytest.importorskip("dask_gpusort.drivers.gang")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
 Q = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -73,21 +75,22 @@ ARRAY = np.random.default_rng(0).normal(size=30_000)
 
 def test_wrong_chunks_are_refused(gang):
     x = da.from_array(ARRAY, chunks=3000).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
-    with pytest.raises(ValueError, match="chunk size says 3000"):
+    with pytest.raises(ValueError, match="its array says \\(3000,\\)"):
         dask_gpusort.median(x, strategy="samples").compute()
 
 
 def work_of(chunk):
     """The work of a member alone, in three rounds."""
-    about = Statistic.quantiles(Q), (0,), (10.0, 4.0, 3.0), chunk.dtype, ((len(chunk),),), ((0,),), ()
-    return gang.SelectJob(*about)([chunk], 0)
+    steps = selection_steps(Statistic.quantiles(Q), (0,), chunk.dtype, False, (10.0, 4.0, 3.0), (False, False))
+    declared = declared_chunks("the input", chunk.dtype, ((len(chunk),),))
+    return drivers.ProgramJob(steps, ((len(steps) - 1, 0),), tuple(declared), *(((0,),),) * 3, ((),))([chunk], 0)
 
 
 def test_a_source_that_changes_is_found_out():
     keys = ARRAY.copy()
     work, same, shorter = map(work_of, (keys, keys.copy(), keys[1:]))
     assert work.identity() == same.identity() != shorter.identity()
-    with pytest.raises(RuntimeError, match=r"member 1 has other chunks .*changes when it is computed again"):
+    with pytest.raises(RuntimeError, match=r"chunks of member 1 are not what .*changes when it is computed again"):
         next(work.exchanges(member.Start([work.summaries] * 2, [1])))
     keys[:] = 0
     with pytest.raises(RuntimeError, match="counts of the keys do not fit their samples"):

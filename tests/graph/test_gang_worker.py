@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dask_gpusort.chunk.checks import DeclaredChunk
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.functions.sort import LocalSort, SortRuns
-from dask_gpusort.graph.input_checks import DeclaredChunk
 from dask_gpusort.order import Order
 
 distributed = pytest.importorskip("distributed")
@@ -305,7 +305,7 @@ def reported(keys):
     chunk[:] = keys
     sort = SortRuns(LocalSort(Order(chunk.dtype), positions=False), samples=8, radix_bits=0, groups=None)
     declared = DeclaredChunk("the input", chunk.dtype, (0,), chunk.shape)
-    work = gang.ProgramJob((sort,), (), (declared,), ((0,),), (((0,),),))([chunk], 0)
+    work = gang.ProgramJob((sort,), (), (declared,), *(((0,),),) * 3, ((),))([chunk], 0)
     one.receive(coordinator.CANCEL, {})  # as soon as it has reported
     with pytest.raises(distributed.Reschedule):
         one.exchange(work)

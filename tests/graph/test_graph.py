@@ -19,10 +19,10 @@ from support.plans import num_tasks, plans_of
 from support.sorting import computed, groups
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import Blocks, declared_chunks
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers.turns import Store, list_turns, take_turn
 from dask_gpusort.functions.sort import Count, DrawKeys, Finish, Groups, LocalSort
-from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.order import Order
 
 EXCHANGES = ("join", "gather", "tasks", "device")
@@ -182,7 +182,7 @@ def test_an_output_chunk_needs_only_its_group():
 def test_a_run_that_changed_is_refused():
     array, order = np.array([0, 1, 2, 3], "u8"), Order(np.dtype("u8"))
     local, groups_of = LocalSort(order, False), Groups((2, 2), ((0, 1, 0, 1), (1, 2, 0, 1)))
-    draw, count = DrawKeys(local, 9, 4, 1), Count(order, groups_of)
+    draw, count = DrawKeys(local, 9, 4, 1), Count(order, groups_of, 2)
 
     def made(keys):
         blocks = Blocks([np.array(keys, "u8")], declared_chunks("the input", np.dtype("u8"), ((np.nan,),)))

@@ -21,8 +21,9 @@ from support.marks import grid
 from support.sorting import computed
 
 import dask_gpusort
+from dask_gpusort.builders import staging
 from dask_gpusort.chunk import numpy_ops
-from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph import runtime
 from dask_gpusort.graph.runtime import held_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, fits_join

@@ -10,9 +10,9 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.drivers.turns import Blocks, Listed, Store, check_same, take_turn
 from dask_gpusort.functions.lookup import Keys, Needles, Question
-from dask_gpusort.graph.input_checks import declared_chunks
 from dask_gpusort.order import Order
 
 
@@ -41,8 +41,8 @@ def test_tasks_of_groups():
     for exchange, tasks in (
         # Each group is joined; the needles are one bundle here, which has all groups.
         ("auto", 4 + 1 + 1),
-        # By tasks the keys of a group and the cuts of a bundle have a note each; needles have two tasks in each group.
-        ("tasks", 2 * 4 + 1 + (4 + 2 * 4) + 1),
+        # By tasks the keys of a group have a note each; needles have two tasks in each group.
+        ("tasks", 2 * 4 + 1 + (3 + 2 * 4) + 1),
     ):
         with dask.config.set({"gpusort.groups": 4, "gpusort.exchange": exchange}):
             lazy = dask_gpusort.searchsorted(x, v)

@@ -18,11 +18,11 @@ from support.sorting import check_sizes, computed
 
 import dask_gpusort
 from dask_gpusort.builders.blocks import take_at_once
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers.turns import Blocks, Listed, check_same, take_turn
 from dask_gpusort.functions.positions import Fill, Read, Requests, Source, Write, Writes
 from dask_gpusort.functions.program import Given
-from dask_gpusort.graph.input_checks import declared_chunks
 
 pytest.importorskip("distributed")
 from support.without_cluster import runs_of_threads
@@ -57,7 +57,7 @@ def test_supersteps_read_and_write(data):
                 yield sender, made[sender].run[start : min(start + step, last)]
 
     asked = [turn(Requests(bounds, 0), number, *part) for number, part in enumerate(parts)]
-    ends = Requests(bounds, 0).decide([one.note for one in asked]).ends
+    ends = Requests(bounds, 0).decide([one.note for one in asked], None).ends
     groups = [turn(Source(), number, source[slice(*own)]) for number, own in enumerate(pairwise(bounds))]
     replies = []
     for number, own in enumerate(groups):

@@ -33,7 +33,7 @@ from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.drivers import kept, sums, turns
+from dask_gpusort.drivers import kept, notes, turns
 from dask_gpusort.functions import program
 from dask_gpusort.functions import sort as programs
 from dask_gpusort.graph import collection
@@ -573,12 +573,12 @@ def test_groups_are_cut_where_the_bounds_say(monkeypatch, in_tables):
     bounds = Bounds(first, last, ranks=np.array([0, 6, 14, 19]), starts=np.array([0, 10, 19]))
     monkeypatch.setattr(programs, "bounds_at_ranks", lambda *_: bounds)
     local = programs.LocalSort(Order(np.dtype("i8")), positions=False)
-    notes = [SimpleNamespace(size=size) for size in (10, 9)]
+    summaries = [SimpleNamespace(size=size) for size in (10, 9)]
     contents = tuple((chunk, chunk + 1, 0, 1) for chunk in range(3))
-    decision = programs.SortRuns(local, 2, 0, programs.Groups((6, 8, 5), contents)).decide(notes)
+    decision = programs.SortRuns(local, 2, 0, programs.Groups((6, 8, 5), contents)).decide(summaries, None)
     ends = decision.ends
     if in_tables:
-        ends = sums.KeptEnds(tuple(table_of(ends, number) for number in range(2)), turns.Store())
+        ends = notes.KeptEnds(tuple(table_of(ends, number) for number in range(2)), turns.Store())
     listed = turns.Listed(decision, [], [(Run(np.arange(10)),), (Run(np.arange(10, 19)),)], ends, ends)
     found = []
     merge = programs.Merge(lambda *given: found.append(given) or (), cuts=False)
@@ -595,7 +595,7 @@ def test_groups_are_cut_where_the_bounds_say(monkeypatch, in_tables):
 def table_of(ends, number):
     """The kept table of the ends of one run."""
     step = SimpleNamespace(ends=lambda ends, _, first: program.Ends(ends.first[[first]], ends.last[[first]]))
-    return sums.keep_ends(step, [SimpleNamespace(note=None)], number, SimpleNamespace(decision=ends), turns.Store())
+    return notes.keep_ends(step, [SimpleNamespace(note=None)], number, SimpleNamespace(decision=ends), turns.Store())
 
 
 @pytest.mark.parametrize(("where", "kind", "dtype"), grid(KEPT, ["bits", "few", "constant"], ["i8", "f4", "S5"]))
@@ -928,7 +928,7 @@ def test_cuts_of_a_damaged_run_are_found_again(on_cluster, kept_in, monkeypatch)
     count_candidates(monkeypatch)
     kept_in("files")
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
-    list_kept, listed = sums.list_kept, []
+    list_kept, listed = notes.list_kept, []
 
     def change_one(decided, tables, senders, own):
         found = list_kept(decided, tables, senders, own)
@@ -937,7 +937,7 @@ def test_cuts_of_a_damaged_run_are_found_again(on_cluster, kept_in, monkeypatch)
             change_file(senders[3].runs[0].path, 0.5)
         return found
 
-    monkeypatch.setattr(sums, "list_kept", change_one)
+    monkeypatch.setattr(notes, "list_kept", change_one)
     check(on_cluster, sort())
     first, second = listed
     assert first != second

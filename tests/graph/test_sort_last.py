@@ -15,9 +15,9 @@ from support.oracle import assert_same_bits
 from support.plans import plans_of
 
 import dask_gpusort
+from dask_gpusort.builders import sort_last
 from dask_gpusort.chunk import numpy_radix, numpy_split
 from dask_gpusort.chunk.numpy_keys import decode, encode
-from dask_gpusort.graph.sort import sort_last
 from dask_gpusort.order import Order
 from dask_gpusort.plan import division
 from dask_gpusort.table import splitters

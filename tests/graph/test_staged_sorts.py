@@ -16,9 +16,9 @@ from support.late_cupy import LateCupy
 from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
-from dask_gpusort.builders import global_sort
+from dask_gpusort.builders import global_sort, staging
 from dask_gpusort.chunk import numpy_ops
-from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph import runtime
 from dask_gpusort.graph.runtime import chunk_library
 from dask_gpusort.kernels import KernelsUnavailable
 

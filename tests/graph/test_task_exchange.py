@@ -20,11 +20,11 @@ from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk.checks import Blocks, declared_chunks
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers import tasks as task_exchange
 from dask_gpusort.functions.sort import Finish, Groups, LocalSort, Merge, SortRuns
 from dask_gpusort.graph import runtime, serialization
-from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.graph.runtime import chunk_library, workers_in_use, workers_of_cluster
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
@@ -351,7 +351,9 @@ def runs_of(bundles):
 
 
 def listed(bundles, plan):
-    return task_exchange.list_notes(program_of(plan)[0], list(map(task_exchange.take_note, bundles)), None)
+    return task_exchange.list_turns(
+        program_of(plan)[0], list(map(task_exchange.take_note, bundles)), [], task_exchange.Store(), None
+    )
 
 
 def shard_of(bundle, cuts, group, plan):

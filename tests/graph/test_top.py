@@ -75,7 +75,7 @@ def test_values_and_indices_are_selected_once(mode, k):
 def test_a_chunk_of_another_size_or_dtype_is_refused():
     x = da.arange(12, chunks=4)
     shorter = x.map_blocks(lambda block: block[1:], dtype=x.dtype, meta=x._meta)
-    with pytest.raises(ValueError, match="have 9 keys along axis 0 where its chunk size says 12"):
+    with pytest.raises(ValueError, match=r"chunk \d of the input has shape \(3,\) where its array says \(4,\)"):
         dask_gpusort.topk(shorter, 2).compute(scheduler="synchronous")
     other = x.map_blocks(lambda block: block.astype("f4"), dtype=x.dtype, meta=x._meta)
     with pytest.raises(TypeError, match="float32"):
@@ -85,7 +85,7 @@ def test_a_chunk_of_another_size_or_dtype_is_refused():
 def test_values_of_another_size_are_refused():
     x = da.arange(12, chunks=4)
     shorter = x.map_blocks(lambda block: block[1:], dtype=x.dtype, meta=x._meta)
-    with pytest.raises(ValueError, match="a chunk of 4 keys has 3 values"):
+    with pytest.raises(ValueError, match=r"chunk \d of values 0 has shape \(3,\)"):
         dask.compute(*dask_gpusort.topk(x, 2, values=[shorter]), scheduler="synchronous")
 
 
@@ -95,5 +95,5 @@ def test_selections_hold_no_view_of_their_chunk():
     found = dask_gpusort.topk(x, 2)
     graph = dict(found.__dask_graph__())
     (select,) = tasks_of(found, "top-select")
-    keys = dask.get(graph, select)[0]
+    keys = dask.get(graph, select).turns[0].note[0]
     assert keys.base is None or keys.base.nbytes < block.nbytes

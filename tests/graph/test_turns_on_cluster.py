@@ -15,8 +15,7 @@ from support.marks import slow_but_first
 
 import dask_gpusort
 from dask_gpusort.builders import global_sort
-from dask_gpusort.drivers.tasks import Bundle
-from dask_gpusort.drivers.turns import Turn, split_turn
+from dask_gpusort.drivers.turns import Bundle, Turn, split_turn
 from dask_gpusort.gpu_cluster import install_plugins
 from dask_gpusort.graph import runtime
 from dask_gpusort.plan import Workers

@@ -10,10 +10,10 @@ from support.plans import num_tasks
 
 from dask_gpusort.builders.global_sort import _pace, _steps
 from dask_gpusort.cost import cost_of, describe
+from dask_gpusort.drivers.one import InOneTask
 from dask_gpusort.drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
+from dask_gpusort.functions.joined import JoinedSort
 from dask_gpusort.functions.sort import Finish, LocalSort
-from dask_gpusort.graph.in_one_task import InOneTask
-from dask_gpusort.graph.sort.joined import JoinedSort
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES

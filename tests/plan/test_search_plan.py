@@ -9,9 +9,9 @@ import pytest
 from support.peaks import peak_of
 
 from dask_gpusort.builders.searches import look_up_blocks
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.drivers.turns import Blocks
 from dask_gpusort.functions.lookup import Question, join_keys
-from dask_gpusort.graph.input_checks import declared_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.memory import host_bytes

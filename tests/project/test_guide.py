@@ -14,8 +14,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dask_gpusort
+from dask_gpusort.builders import staging
 from dask_gpusort.config import DEFAULTS, EXCHANGES
-from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph import runtime
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"

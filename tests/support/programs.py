@@ -18,7 +18,7 @@ def run(
     owners: dict[str, list[Any]] = {"part": [Made()] * len(parts), "group": [Made()] * groups}
     decision, ends, moved, runs = None, None, None, []
     for step in steps:
-        turns, own_blocks = [], blocks.pop(step.side, ())
+        turns, own_blocks = [], parts if step.rereads else blocks.pop(step.side, ())
         for number, own in enumerate(owners[step.side]):
             pieces = []
             if ends is not None:
@@ -26,14 +26,16 @@ def run(
                 pieces = [(one, runs[one][first:last].copy()) for one, first, last in ends.of(number)]
             run, stays = (None if kept is None else kept.copy for kept in (own.run, own.stays))
             chunks = own_blocks[number] if own_blocks else []
-            turn = step.work(Given(number, decision, chunks, pieces, run, own.memo, stays))
+            turn = step.work(
+                Given(number, decision, chunks, pieces, run, own.memo, stays, note=own.note if step.rereads else None)
+            )
             if isinstance(turn.run, Iterator):
                 turn = turn._replace(run=Run.concat(list(turn.run)))
             turns.append(turn)
         if step.keeps:
             owners[step.side] = turns
-        if step.listing and turns[0].note is not None:
-            decision = step.decide([turn.note for turn in turns])
+        if (step.listing or step.moves) and turns[0].note is not None:
+            decision = step.decide([turn.note for turn in turns], decision)
         ends = None
         if step.moves:
             ends = moved = decision.ends if step.moves == "out" else back(moved)

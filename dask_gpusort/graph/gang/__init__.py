@@ -36,10 +36,8 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 "wait", "cut", "exchange", "merge". Each costs 4 us.
 
 ===================  ================================================================================
-`tasks`              the graph, and what a member of a sort does
-`program`            what a member does that runs a program, such as that of distinct keys
+`tasks`              the graph
 `select`             what a member does that searches an order statistic by samples
-`gather`             what a member does that reads from all elements of an array
 `member`             a member's side of the conversation, on a worker's thread, and the plugin that passes messages
 `communicator`       how shards move: the protocol, and its implementation over the workers' own comms
 `coordinator`        which gang runs when: pure bookkeeping, without a cluster
@@ -47,5 +45,6 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 `scheduler_plugin`   connects the coordinator to Dask's scheduler: faults, time-outs
 ===================  ================================================================================
 
-The modules import distributed, so they are imported only where it is in use.
+What a member does that runs a program is in `drivers.gang`. The modules import distributed, so they are imported only
+where it is in use.
 """

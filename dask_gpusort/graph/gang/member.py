@@ -16,10 +16,10 @@ from typing import Any, NoReturn, Protocol
 import distributed
 
 from ...chunk import communicator_maker, complete
+from ...chunk.checks import changed_source
 from ...chunk.run import Run
 from .._dask import Task
 from .._distributed import CheckedWorkerPlugin, clean_exception, context_meter, plugin_of_worker, thread_state
-from ..input_checks import changed_source
 from .communicator import (
     Aborted,
     Communicator,

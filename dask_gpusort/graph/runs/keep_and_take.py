@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from distributed import Reschedule, get_worker
 
+from ...chunk.checks import changed_source
 from ...chunk.run import Run
 from .._distributed import REMEDY, Status, offload, plugin_of_worker
-from ..input_checks import changed_source
 from .store import Handle, RunIsGone, Store, checksums, empty_run, has_fixed_width, read, read_into
 
 #: Name of the plugins of the scheduler and of workers, and of what the scheduler's is asked.

@@ -15,11 +15,11 @@ from support.dask_gpu import DTYPES, delay, sample
 from support.gpu_clusters import DISTRIBUTIONS, TIMEOUT, client_of, fetched, on_gpus, protocols, to_host, used_cluster
 
 import dask_gpusort
+from dask_gpusort.chunk.checks import Blocks, declared_chunks
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers import tasks as task_exchange
 from dask_gpusort.functions.sort import Finish, Groups, LocalSort, Merge, SortRuns
 from dask_gpusort.graph import serialization
-from dask_gpusort.graph.input_checks import Blocks, declared_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 
@@ -237,7 +237,9 @@ def test_every_task_waits_for_its_kernels() -> None:
             part = Blocks([block], [declared[number]])
             made.append(task_exchange.take_bundle(sort.lean, (number,), [part], None, None, []))
             assert stream.done
-        listed = task_exchange.list_notes(sort, list(map(task_exchange.take_note, made)), None)
+        listed = task_exchange.list_turns(
+            sort, list(map(task_exchange.take_note, made)), [], task_exchange.Store(), None
+        )
         for group in range(2):
             mine = []
             for bundle in made:

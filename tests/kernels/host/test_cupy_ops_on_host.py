@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed.protocol import deserialize, serialize
-from support import gangs, host_cuda, oracle
+from support import gangs, host_cuda, oracle, programs
 from support.host_cuda.launches import record_ranks_of_samples
 from support.host_kernels import replace_cupy_of_steps, use_small_merges
 from support.marks import grid
@@ -18,13 +18,14 @@ from support.marks import grid
 import dask_gpusort
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops, reducers
+from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.chunk.distinct import Columns, find_distinct
 from dask_gpusort.chunk.reducers import count_distinct, most_common, top_keys
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.chunk.tie_groups import METHODS
+from dask_gpusort.drivers import gang, turns
+from dask_gpusort.functions import selection
 from dask_gpusort.graph import serialization
-from dask_gpusort.graph.gang import select as gang
-from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.plan.select import BOTH_PASSES
@@ -302,35 +303,33 @@ def test_nan_counts_samples_and_keys_at_ranks(device, monkeypatch, dtype, few):
 @pytest.mark.parametrize("sorts", [0, 1, BOTH_PASSES])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
 def test_a_selection_by_samples(device, monkeypatch, dtype, sorts):
-    """All stages of a selection, over two rounds."""
-    monkeypatch.setattr(by_samples, "ops_for", lambda array: cupy_ops)
+    """All supersteps of a selection, over two rounds."""
+    monkeypatch.setattr(selection, "ops_for", lambda array: cupy_ops)
     keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")])
     statistic = Statistic.quantiles([0.01, 0.3, 0.5, 1], skip_nan=True)
-    chunks = [device.array(part) for part in np.split(keys, [300, 900])]
-    drawn = [by_samples.draw(chunk, number, (0,), 3.0, sorts == BOTH_PASSES) for number, chunk in enumerate(chunks)]
-    searches = by_samples.scan(drawn, 3.0, statistic, keys.dtype)
-    parts = [
-        by_samples.extract_chunk(chunk, searches, one, number, (0,), 3.0, sorts)
-        for number, (chunk, one) in enumerate(zip(chunks, drawn, strict=True))
-    ]
-    again = [by_samples.draw(part, number, (0,), 2.0, sorts) for number, part in enumerate(parts)]
-    narrower = by_samples.scan_again(again, 2.0, searches)
-    parts = [by_samples.extract(part, narrower, (0,), sorts) for part in parts]
+    chunks = [[device.array(part)] for part in np.split(keys, [300, 900])]
+    rounds = (3.0, 2.0), (sorts == BOTH_PASSES, sorts > 0)
+    steps = selection.selection_steps(statistic, (0,), keys.dtype, False, *rounds)
     with np.errstate(invalid="ignore"):
-        found = by_samples.finish(parts, narrower, statistic, ())
-        np.testing.assert_array_equal(found, np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
+        *_, (made,) = programs.run(steps, chunks, 1)
+        np.testing.assert_array_equal(made.arrays[0], np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
 
 
 @pytest.mark.parametrize("sorts", [0, 1, BOTH_PASSES])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
 def test_a_selection_by_a_gang(device, monkeypatch, dtype, sorts):
     """Two lanes in chunks of two members, over two rounds."""
-    for module in (by_samples, gang):
+    for module in (selection, gang, turns):
         monkeypatch.setattr(module, "ops_for", lambda array: cupy_ops)
-    monkeypatch.setattr(gang, "complete", lambda array: array)
+    for module in (gang, turns):
+        monkeypatch.setattr(module, "complete", lambda array: array)
+    monkeypatch.setattr("dask_gpusort.chunk.run.concatenate", cupy_ops.concatenate)
     keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")]).reshape(2, -1)
-    shapes, statistic = ((2, 300), (2, 0), (2, 400)), Statistic.quantiles([0.01, 0.5, 1], "lower", skip_nan=True)
-    job = gang.SelectJob(statistic, (1,), (3.0, 2.0), keys.dtype, shapes, ((0, 2), (1,)), (2, 1), sorts)
+    statistic = Statistic.quantiles([0.01, 0.5, 1], "lower", skip_nan=True)
+    rounds = (3.0, 2.0), (sorts == BOTH_PASSES, sorts > 0), 2
+    steps = selection.selection_steps(statistic, (1,), keys.dtype, True, *rounds)
+    declared, sources = declared_chunks("x", keys.dtype, ((2,), (300, 0, 400))), ((0, 2), (1,))
+    job = gang.ProgramJob(steps, ((4, 0),), tuple(declared), sources, sources, ((0,), (1,), (2,)), ((), ()))
     first, empty, last = (device.array(part) for part in np.split(keys, [300, 300], 1))
     works = [job([first, last], 0), job([empty], 1)]
     assert gangs.attempt(works) == 5

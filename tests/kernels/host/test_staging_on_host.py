@@ -18,9 +18,9 @@ from support.host_kernels import replace_cupy_of_steps, use_small_merges
 from support.sorting import computed, groups
 
 import dask_gpusort
-from dask_gpusort.builders import global_sort
+from dask_gpusort.builders import global_sort, staging
 from dask_gpusort.chunk import run
-from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph import runtime
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 steps = pytest.importorskip("dask_gpusort.chunk.cupy_staged_ops")

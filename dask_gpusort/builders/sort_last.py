@@ -27,15 +27,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask.typing import Key
 
-from ...chunk.memory import RunList
-from ...chunk.numpy_split import Divided, divide, divide_in_place, order_nans, sample_keys, sort_pieces
-from ...order import Order
-from ...plan import Plan
-from ...table import IntArray, exclusive_scan
-from ...table.splitters import after, choose_splitters, find_cuts
-from .._dask import List, Task
-from ..input_checks import Blocks, declared_chunks
-from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
+from ..chunk.checks import Blocks, declared_chunks
+from ..chunk.memory import RunList
+from ..chunk.numpy_split import Divided, divide, divide_in_place, order_nans, sample_keys, sort_pieces
+from ..graph._dask import List, Task
+from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
+from ..order import Order
+from ..plan import Plan
+from ..table import IntArray, exclusive_scan
+from ..table.splitters import after, choose_splitters, find_cuts
 
 #: Keys of the sample, for the square of the number of groups: the sizes of groups then deviate by some 4 %.
 SAMPLED_KEYS = 128

@@ -22,14 +22,14 @@ from typing import Any, Literal
 import dask.array as da
 import numpy as np
 
-from ...chunk import library_of, numpy_ops, ops_for
-from ...chunk.steps import check_key_shapes
-from ...config import setting
-from ...order import Order
-from ...plan import check_method
-from ..input_checks import checked_chunk
-from ..inputs import same_chunks
-from ..runtime import Runtime
+from ..chunk import library_of, numpy_ops, ops_for
+from ..chunk.checks import checked_chunk
+from ..chunk.steps import check_key_shapes
+from ..config import setting
+from ..graph.inputs import same_chunks
+from ..graph.runtime import Runtime
+from ..order import Order
+from ..plan import check_method
 
 Want = Literal["keys", "positions", "both", "values"]
 

@@ -1,4 +1,4 @@
-r"""Functions of chunks that share one memory: one task has all of them, or all of some lanes. Nothing is exchanged.
+r"""The driver of chunks that share one memory: one task has all of them, or all of some lanes. Nothing is exchanged.
 
 ::
 
@@ -25,11 +25,12 @@ import numpy as np
 from dask.typing import Key
 from tlz import concat
 
-from ..chunk import complete, library_of, ops_for
-from ._dask import List, TaskRef, slices_from_chunks
-from .collection import Output, new_arrays
-from .input_checks import checked_chunk, chunk_name, wrong_size
-from .tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
+from ..chunk import complete, ops_for
+from ..chunk.checks import checked_chunk, chunk_name
+from ..chunk.grid import chunk_starts, cut_part, join_chunks, part_of
+from ..graph._dask import List, TaskRef, slices_from_chunks
+from ..graph.collection import Output, new_arrays
+from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of, take_chunk
 
 #: A picklable function of chunks in C order, each array's of the first one, then of the next one, and of their sizes in
 #: each dimension. Gives arrays; behind those that are divided, the starts of the chunks in each dimension.
@@ -118,61 +119,9 @@ def take_part(made: tuple[Any, ...], which: int, part: Any) -> Any:
     return cut_part(made[which], part)
 
 
-def cut_part(array: Any, part: Any) -> Any:
-    """A part of an array; less than half of it is copied, as a view would keep the whole in memory."""
-    cut = array[part]
-    return cut.copy() if library_of(array) == "numpy" and array.nbytes > 2 * cut.nbytes else cut
-
-
-def take_chunk(made: tuple[list[Any], ...], which: int, at: int) -> Any:
-    """Task: one of the chunks of one output array, of which a task makes several."""
-    return made[which][at]
-
-
 def take_unknown(joined: tuple[Any, ...], which: int, index: tuple[int, ...]) -> Any:
     """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
-    return take_part(joined, which, _part(joined[-1], index))
-
-
-def chunk_starts(shapes: Sequence[Sequence[int]], chunks: Chunks) -> list[np.ndarray]:
-    """Find where the chunks of each dimension begin, and the end of the last, from the shapes of chunks in C order.
-
-    Each must have the size that its array says, and that of the chunks beside it.
-    """
-    grid = np.array([shape[: len(chunks)] for shape in shapes], np.int64)
-    grid = grid.reshape(*map(len, chunks), len(chunks))
-    starts = []
-    for dim, expected in enumerate(chunks):
-        found = np.moveaxis(grid[..., dim], dim, 0).reshape(len(expected), -1)
-        sizes = np.where(np.isnan(expected), found[:, 0], expected)
-        wrong = np.argwhere(found != sizes[:, None])
-        if len(wrong):
-            number, other = wrong[0]
-            what = f"chunk {number} of the input has {found[number, other]} keys"
-            raise wrong_size(what if len(chunks) == 1 else f"{what} along axis {dim}", sizes[number])
-        starts.append(np.concatenate([[0], np.cumsum(found[:, 0])]))
-    return starts
-
-
-def assemble(blocks: Sequence[Any], starts: Sequence[np.ndarray], axis: int) -> Any:
-    """The whole array of a grid of chunks in C order, with the elements of a row along `axis` next to each other."""
-    if len(blocks) == 1:
-        return blocks[0]
-    ops, dims = ops_for(blocks[0]), len(starts)
-    shape = (*(int(ends[-1]) for ends in starts), *blocks[0].shape[dims:])
-    stored = [*(dim for dim in range(dims) if dim != axis), axis, *range(dims, len(shape))]
-    dtypes = {block.dtype for block in blocks}
-    dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
-    whole = ops.empty(dtype, tuple(shape[dim] for dim in stored))
-    whole = whole.transpose(np.argsort(stored).tolist())
-    for index, block in zip(np.ndindex(*(len(ends) - 1 for ends in starts)), blocks, strict=True):
-        ops.paste(block, whole[_part(starts, index)])
-    return whole
-
-
-def _part(starts: Sequence[np.ndarray], index: Sequence[int]) -> tuple[slice, ...]:
-    """Where one chunk of a grid is in the whole array."""
-    return tuple(slice(*ends[i : i + 2]) for ends, i in zip(starts, index, strict=True))
+    return take_part(joined, which, part_of(joined[-1], index))
 
 
 @dataclass(frozen=True)
@@ -186,10 +135,9 @@ class CallWithWhole:
         """Task: the arrays that the function makes; then the starts of the chunks in each dimension."""
         for index, chunk in zip(np.ndindex(*map(len, sizes)), chunks, strict=True):
             checked_chunk(chunk, self.dtype, chunk_name(index), ndim=len(sizes))
-        starts, ops = chunk_starts([chunk.shape for chunk in chunks], sizes), ops_for(chunks[0])
-        with ops.exclusive():
-            alone = len(chunks) == 1 or len(starts) > 1
-            found = self.function(assemble(chunks, starts, len(starts) - 1) if alone else ops.concatenate(chunks))
+        starts = chunk_starts([chunk.shape for chunk in chunks], sizes)
+        with ops_for(chunks[0]).exclusive():
+            found = self.function(join_chunks(chunks, starts))
         complete(found[0])
         return (*found, starts)
 

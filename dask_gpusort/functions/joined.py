@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from tlz import partition
 
-from ...chunk import complete, ops_for
-from ...chunk.steps import check_key_shapes
-from ...functions.sort import Finish, LocalSort, check_presorted
-from ..in_one_task import assemble, chunk_starts
-from ..input_checks import checked_chunk
-from ..tasks import Chunks
+from ..chunk import complete, ops_for
+from ..chunk.checks import checked_chunk
+from ..chunk.grid import assemble, chunk_starts
+from ..chunk.steps import check_key_shapes
+from .sort import Finish, LocalSort, check_presorted
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class JoinedSort:
     #: For presorted chunks, the name of each user's array, and how many chunks it has; else empty.
     presorted: tuple[tuple[str, int], ...] = ()
 
-    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any, ...]:
+    def __call__(self, chunks: list[Any], sizes: Sequence[Sequence[float]]) -> tuple[Any, ...]:
         """Task: concatenate all chunks and sort them, into whole arrays and the chunks' starts in each dimension."""
         ops = ops_for(chunks[0])
         columns = enumerate(partition(self.local.arrays, chunks))

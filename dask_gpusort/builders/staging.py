@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from dask.tokenize import tokenize
 
+from ..chunk.checks import checked_chunk
+from ..graph.inputs import blockwise
+from ..graph.runtime import Runtime, chunk_library
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
 from ..plan.terms import Projection, format_size
-from .input_checks import checked_chunk
-from .inputs import blockwise
-from .runtime import Runtime, chunk_library
-from .sort.request import Keys
+from .request import Keys
 
 REMEDY = "leave out device= and the setting gpusort.device"
 

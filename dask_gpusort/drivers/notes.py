@@ -1,10 +1,10 @@
-r"""Notes that no task may have all: some at a time are added up, and their senders' ends are kept as runs are.
+r"""Notes that no task may have all: some at a time are combined, and their senders' ends are kept as runs are.
 
 ::
 
     sort-count r, some of them      notes
        |             \
-    sort-sum          |             their sum; then sums of sums
+    sort-sum          |             one for all of them, here their sum; then some of these
        |              |
     sort-sums         |             one: decides from the sum of all
        |         \    |
@@ -26,9 +26,7 @@ from ..chunk.run import Run
 from ..functions.program import Ends, Superstep
 from ..graph._dask import List, Task, TaskRef
 from ..graph.tasks import Tasks
-from ..plan import counting
-from ..table import IntArray
-from .turns import Listed, Store, Turn, list_senders
+from .turns import Listed, Store, Turn, list_senders, turns_of
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,30 @@ class KeptEnds:
         return Ends(first, last)
 
 
-def add_notes(notes: list[Turn | IntArray]) -> IntArray:
-    """Task: the sum of notes, or of sums."""
-    return np.sum([one.note if isinstance(one, Turn) else one for one in notes], axis=0)
+def combine_notes(step: Superstep, notes: Sequence[Any]) -> Any:
+    """Task: the note that stands for some."""
+    return step.combine(_notes_of(notes))
 
 
-def decide_by_sum(step: Superstep, notes: list[Turn | IntArray], before: Listed) -> Listed:
-    """Task: decide from the sum of all notes."""
-    return Listed(step.decide_by_sum(add_notes(notes), before.decision), before.marks, [], None, None)
+def conclude(step: Superstep, notes: Sequence[Any]) -> tuple[Any, ...]:
+    """Task: the results, from notes that stand for all."""
+    found: tuple[Any, ...] = step.decide(_notes_of(notes), None)
+    return found
+
+
+def conclude_one(step: Superstep, notes: Sequence[Any], which: int) -> Any:
+    """Task: one of the results."""
+    return conclude(step, notes)[which]
+
+
+def _notes_of(made: Sequence[Any]) -> list[Any]:
+    """The notes that turns have, or combined notes as they are."""
+    return [one.note if isinstance(one, Turn) else one for one in turns_of(made)]
+
+
+def decide_alone(step: Superstep, notes: Sequence[Any], before: Listed) -> Listed:
+    """Task: decide from notes that stand for all."""
+    return Listed(step.decide(_notes_of(notes), before.decision), before.marks, [], None, None)
 
 
 def keep_ends(step: Superstep, turns: list[Turn], first: int, decided: Listed, store: Store) -> Any:
@@ -69,6 +83,16 @@ def list_kept(decided: Listed, tables: list[Any], senders: list[Turn], store: St
     return list_senders(senders, store, Listed(decided.decision, decided.marks, [], None, ends), tables)
 
 
+def add_combined(tasks: Tasks, step: Superstep, notes: Sequence[TaskRef]) -> List:
+    """Add the tasks that combine notes, and give so few that one task may have all."""
+    level = 0
+    while step.combining and len(notes) > step.fan_in:
+        some = enumerate(partition_all(step.fan_in, notes))
+        notes = [tasks.add(step.combining, (level, at), combine_notes, step.lean, List(*own)) for at, own in some]
+        level += 1
+    return List(*notes)
+
+
 def add_sums(
     tasks: Tasks,
     step: Superstep,
@@ -81,14 +105,9 @@ def add_sums(
 ) -> None:
     """Add the tasks that decide and list, as `turns.list_turns` does, of notes that no task may have all."""
     prefix = step.listing.rpartition("-")[0]
-    nodes = read = [List(*some) for some in partition_all(counting.FAN_IN, turns)]
-    level = 0
-    while len(read) > 1:
-        sums = [tasks.add(f"{prefix}-sum", (level, node), add_notes, some) for node, some in enumerate(read)]
-        read, level = [List(*some) for some in partition_all(counting.FAN_IN, sums)], level + 1
-    decided = tasks.add(f"{prefix}-sums", 0, decide_by_sum, step, read[0], before)
+    decided = tasks.add(f"{prefix}-sums", 0, decide_alone, step, add_combined(tasks, step, turns), before)
     tables = []
-    for number, some in enumerate(nodes):
-        table = step.lean, some, number * counting.FAN_IN, decided, store
+    for number, some in enumerate(partition_all(step.fan_in, turns)):
+        table = step.lean, List(*some), number * step.fan_in, decided, store
         tables.append(tasks.add(f"{prefix}-keep", number, keep_ends, *table, kind=keeps))
     tasks.add(step.listing, 0, list_kept, decided, List(*tables), senders, store, kind=lists)

@@ -10,9 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..plan import Size
-from ._dask import ArrayBlockwiseDep
-
 #: The remedy if an input changes.
 REMEDY = "persist it, or give its random numbers a seed"
 
@@ -56,15 +53,6 @@ def checked_chunk(
     )
 
 
-def checked_shape(block: Any, number: int, dtype: np.dtype[Any], shape: Sequence[Size]) -> Any:
-    """Check a chunk of some number against its array's dtype and its chunk sizes, nan where unknown, and give it."""
-    checked_chunk(block, dtype, f"chunk {number} of the input", ndim=len(shape))
-    for size, expected in zip(block.shape, shape, strict=True):
-        if size != expected and not math.isnan(expected):
-            raise wrong_size(f"chunk {number} of the input has shape {block.shape}, {size} elements", expected)
-    return block
-
-
 def checked_lanes(block: Any, dtype: np.dtype[Any] | None, lengths: Mapping[int, float]) -> Any:
     """Check a chunk, and that its lanes have the lengths of its array's along some axes, if these are known."""
     checked_chunk(block, dtype)
@@ -92,7 +80,7 @@ class DeclaredChunk:
     array: str  # its name in error messages
     dtype: np.dtype[Any] | None  # None accepts any
     index: tuple[int, ...]  # of the chunk, in each dimension
-    shape: tuple[Size, ...]  # nan where unknown
+    shape: tuple[float, ...]  # nan where unknown
     exact: bool = False  # as for `checked_chunk`
 
     @property
@@ -129,31 +117,11 @@ class Blocks(NamedTuple):
 
 
 def declared_chunks(
-    array: str, dtype: np.dtype[Any] | None, chunks: Sequence[Sequence[Size]], exact: bool = False
+    array: str, dtype: np.dtype[Any] | None, chunks: Sequence[Sequence[float]], exact: bool = False
 ) -> list[DeclaredChunk]:
     """What an array says of its chunks, in C order."""
     pairs = zip(np.ndindex(*map(len, chunks)), product(*chunks), strict=True)
     return [DeclaredChunk(array, dtype, index, shape, exact) for index, shape in pairs]
-
-
-class DeclaredChunks(ArrayBlockwiseDep):
-    """What an array says of its chunks, as an argument of `dask.array.blockwise`.
-
-    Along axes that are contracted, `blockwise` asks for a list of chunks, and gets their declarations in C order.
-    """
-
-    def __init__(self, array: str, dtype: np.dtype[Any], chunks: tuple[tuple[Size, ...], ...]) -> None:
-        super().__init__(chunks)  # type: ignore[arg-type]
-        self.array, self.dtype = array, dtype
-
-    def __getitem__(self, index: tuple[Any, ...]) -> DeclaredChunk | list[DeclaredChunk]:
-        numbers = [number if isinstance(number, list) else [number] for number in index]
-        found = [self._chunk(one) for one in product(*numbers)]
-        return found if any(isinstance(number, list) for number in index) else found[0]
-
-    def _chunk(self, index: tuple[int, ...]) -> DeclaredChunk:
-        shape = tuple(sizes[number] for sizes, number in zip(self.chunks, index, strict=True))
-        return DeclaredChunk(self.array, self.dtype, index, shape)
 
 
 def only_chunk(block: Any) -> Any:
