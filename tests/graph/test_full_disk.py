@@ -108,10 +108,11 @@ def test_other_disks_take_over(client, tmp_path, monkeypatch, full):
         future = client.compute(sort(ARRAY))
         if len(full) == 1:
             oracle.assert_same_bits(future.result(), oracle.sort(ARRAY))
-            # And checksums, and what a full disk took of a run.
-            assert ARRAY.nbytes < sum(written.values()) < 1.1 * ARRAY.nbytes
             # The others may each write a run, as one of three workers fills the disk.
-            assert 40_000 <= written[full[0]] <= 40_000 + 3 * 16_000
+            most = 3 * 16_000
+            assert 40_000 <= written[full[0]] <= 40_000 + most
+            # And checksums, and what the full disk took of these runs.
+            assert ARRAY.nbytes < sum(written.values()) < 1.01 * ARRAY.nbytes + most
         else:
             error = error_of(future)
             assert error.errno == errno.ENOSPC
