@@ -94,14 +94,12 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 
 class RunList:
-    """Hold runs of some bytes: the memory of what they were made from returns to the system, then theirs."""
+    """Hold runs of some bytes, whose memory returns to the system with the list."""
 
     def __init__(self, runs: list[Any], nbytes: int):
-        self.runs, self._is_large = runs, nbytes >= RETURNED_BYTES
-        if self._is_large:
-            return_free_memory()
+        self.runs, self._nbytes = runs, nbytes
 
     def __del__(self) -> None:
         self.runs.clear()
-        if self._is_large:
+        if self._nbytes >= RETURNED_BYTES:
             return_free_memory()

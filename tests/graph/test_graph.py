@@ -76,7 +76,7 @@ def test_memory_of_large_runs_returns_to_the_system(monkeypatch, least):
     monkeypatch.setattr("dask_gpusort.chunk.memory.return_free_memory", lambda: returned.append(least))
     with groups(2):
         computed(dask_gpusort.sort(da.arange(100, chunks=10), exchange="gather"))
-    assert returned == [800, 800] * (least == 800)  # before groups are made, and behind them
+    assert returned == [800] * (least == 800)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
