@@ -9,11 +9,12 @@ import dask
 #: ``exchange``: one of `EXCHANGES`. ``groups``: number of exchange groups, or None to choose. ``device``: one of
 #: `DEVICES`; None sorts NumPy chunks on the host. ``merged_runs``: most sorted runs that are merged rather than sorted
 #: afresh, or None to measure which is faster; it is read where the chunks are, and has no effect on results.
-#: ``gang_timeout``: seconds without progress after which a gang repeats an exchange, and moves a member that a paused
-#: worker keeps. ``held_share``: share of the memory up to which a selection holds its source between two passes, and
-#: above which it reads the source again; workers spill to disk from a share of 0.6 on. ``directories``: folders where
-#: workers keep files of runs, one after another, or None for the own folder of each; it is read on the workers.
-#: ``register``: whether the import of the package registers, or a list of what it registers.
+#: ``gang_timeout``: seconds, besides those that its bytes take, after which a gang makes an exchange again, and
+#: moves a member that a paused worker keeps. ``held_share``: share of the memory up to which a selection holds its
+#: source between two passes, and above which it reads the source again; workers spill to disk from a share of 0.6
+#: on. ``directories``: folders where workers keep files of runs, one after another, or None for the own folder of
+#: each; it is read on the workers. ``register``: whether the import of the package registers, or a list of what it
+#: registers.
 DEFAULTS: dict[str, Any] = {
     "exchange": "auto",
     "groups": None,

@@ -285,9 +285,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of distinct keys: a member that changed": ('raise changed_source(f"the chunks', 'print(f"the chunks'),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
-    "graph/test_gang_distinct.py::test_an_attempt_leaves_the_keys_for_another_one": {
-        "unique: rows of one sender are copied": ("else [pieces[0].copy()]", "else pieces"),
-    },
     "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
         "gang of a statistic: samples of each part": ("run.keys[slice(*end)])", "run.keys[: end[1] - end[0]])"),
         "gang of a statistic: the first member alone": ("if given.number:  # of a gang", "if False:  # of a gang"),
@@ -345,6 +342,21 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "graph/test_gang_worker.py": {
         "gang: shards of all exchanges": ("if key[:3] == sender", "if key == (*sender, 0)"),
         "gang: the communicator of an attempt": ("if self._communicator is None:", "if True:"),
+        "gang: a member that is to end": ("if op != START and communicator is not None:", "if False:"),
+        "gang: shards of a member that ends": ('if op != START and "attempt" in fields:', "if False:"),
+    },
+    "graph/test_gang_coordinator.py": {
+        "gang: a failure of an attempt that has ended": (
+            "None or gang.attempt.number != attempt:",
+            "None:",
+        ),
+        "gang: the second failure": ("if gang.failures >= MOST_FAILURES:", "if False:"),
+        "gang: the second try": ("gang.size == 1 or gang.failures or", "gang.size == 1 or"),
+        "gang: workers that do not connect": ("        if addresses in self._unconnected:", "        if False:"),
+        "gang: an attempt without a member": ("            messages += self._stop(token)\n", "            pass\n"),
+    },
+    "graph/test_gang_faults.py::test_a_member_that_does_not_end_is_given_up": {
+        "gang: a member that does not end": ("if runs and rank not in attempt.exchanged:", "if False:"),
     },
     "api/test_interp.py": {
         "interp: behind the last key of a group": ("values[behind] = between.at(", "between.at("),

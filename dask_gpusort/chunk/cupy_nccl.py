@@ -7,9 +7,9 @@ in a kernel. `NcclCommunicator.abort` ends both: it can be called from any threa
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import cupy
 import numpy as np
@@ -35,13 +35,6 @@ ENQUEUE_SECONDS = 5.0
 
 #: Results of NCCL for which CuPy has no name: it raises KeyError for them.
 RESULTS = {6: "a process or the network failed", 7: "a call is still in progress"}
-
-#: Bytes of an array that are enqueued at once to each rank, a multiple of `ALIGNMENT`: that they have arrived is
-#: progress. 100 MB/s take ten seconds for them.
-PORTION_BYTES = 1 << 30
-
-#: A call of NCCL: whether it sends, the address, the bytes, the rank.
-Call: TypeAlias = tuple[bool, int, int, int]
 
 
 class Aborted(RuntimeError):
@@ -94,7 +87,7 @@ class NcclCommunicator:
         connect = threading.Thread(target=self._initialize, args=(offer, size), name="gpusort-connect", daemon=True)
         connect.start()
 
-    def exchange(self, sent: Sequence[Run], lengths: Sequence[int], progress: Callable[[], None]) -> list[Run]:
+    def exchange(self, sent: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
         """Send a shard to each rank and receive announced numbers of keys from each, on a stream of its own.
 
         Gives the complete shards from each rank, the own one as given; raises `Aborted` after `abort`.
@@ -107,9 +100,8 @@ class NcclCommunicator:
         stream = self._stream = self._stream or cupy.cuda.Stream(non_blocking=True)
         stream.wait_event(cupy.cuda.get_current_stream().record())
         try:
-            for event in self._enqueue(arrays, received, stream):
-                event.synchronize()
-                progress()
+            self._enqueue(arrays, received, stream)
+            stream.synchronize()
             self._check()
         except BaseException:
             # Kernels that wait for other ranks end, before their memory is freed.
@@ -118,16 +110,14 @@ class NcclCommunicator:
             raise
         return received
 
-    def _enqueue(self, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> list[Any]:
-        """Enqueue the transfers, portion by portion; returns an event behind each."""
-        events = []
-        for calls in _portions(sent, received):
-            with self._group() as connected:
-                for sends, address, nbytes, rank in calls:
-                    call = connected.send if sends else connected.recv
-                    call(address, nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
-            events.append(stream.record(cupy.cuda.Event(disable_timing=True)))
-        return events
+    def _enqueue(self, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> None:
+        """Enqueue all transfers, as one group."""
+        with self._group() as connected:
+            for rank, arrays in sent.items():
+                for pair in zip(arrays, received[rank].arrays, strict=True):
+                    for call, array in zip((connected.send, connected.recv), pair, strict=True):
+                        if array.nbytes:
+                            call(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
 
     @contextmanager
     def _group(self) -> Iterator[Any]:
@@ -206,20 +196,6 @@ def _named_errors() -> Iterator[None]:
     except KeyError as error:
         result = error.args[0]
         raise RuntimeError(f"NCCL failed with result {result}: {RESULTS.get(result, 'see its log')}") from error
-
-
-def _portions(sent: dict[int, list[Any]], received: list[Run]) -> list[list[Call]]:
-    """The calls, in groups: what a rank sends in its group of a number, the other receives in its own."""
-    groups: list[list[Call]] = []
-    for rank, arrays in sent.items():
-        for pair in zip(arrays, received[rank].arrays, strict=True):
-            for sends, array in zip((True, False), pair, strict=True):
-                for number, start in enumerate(range(0, array.nbytes, PORTION_BYTES)):
-                    if number == len(groups):
-                        groups.append([])
-                    nbytes = min(PORTION_BYTES, array.nbytes - start)
-                    groups[number].append((sends, array.data.ptr + start, nbytes, rank))
-    return groups
 
 
 def _aligned(array: Any) -> Any:

@@ -102,14 +102,16 @@ class ProgramWork:
         return repr([self.job.steps[0].mark(one.note) for one in self.made]).encode()
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
-        """All exchanges of one attempt."""
+        """All exchanges."""
         start.check_unchanged()
-        own = {"part": self.made, "group": [Turn(None)]}
+        made = self.made
+        del self.made  # nothing refers to them any more before the last superstep, but what it needs
+        own = {"part": made, "group": [Turn(None)]}
         self.results: dict[int, list[Turn]] = {}
         listed, unread = Listed(None, {}, [], None, None), {"group"}
         pieces: dict[int, list[tuple[int, Run]]] = {}
         for at, step in enumerate(self.job.steps):
-            side, made = step.side, self.made
+            side = step.side
             if at:
                 self.last = at, own[side], step.rereads or side in unread, listed, pieces
                 if at + 1 == len(self.job.steps):
@@ -183,11 +185,8 @@ class ProgramWork:
 
     def finish(self) -> None:
         """Run the last superstep, and make the results."""
-        job = self.job
-        if job.steps[-1].side == "group":
-            del self.made
         self._turns(*self.last)
-        found = [self._chunks(step, which) for step, which in job.results]
+        found = [self._chunks(step, which) for step, which in self.job.results]
         del self.last, self.results
         complete(next((own[0] for own in found if own), None))
         self.arrays = tuple(found)

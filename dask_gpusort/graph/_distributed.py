@@ -90,7 +90,7 @@ _ATTRIBUTES: tuple[tuple[type, set[str]], ...] = (
         | {"exception", "exception_blame", "worker_restrictions", "host_restrictions", "resource_restrictions"}
         | {"loose_restrictions", "waiters", "__weakref__"},
     ),
-    (WorkerState, {"address", "status", "extra", "executing", "last_seen"}),
+    (WorkerState, {"address", "status", "extra", "executing", "long_running", "last_seen"}),
     (ClientState, {"wants_what"}),
     (WorkerMachine, {"tasks"}),
     (WorkerTask, {"run_id"}),

@@ -7,7 +7,7 @@ import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import permutations, zip_longest
+from itertools import permutations
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,10 +18,6 @@ from support.fake_nccl import LONG, SHORT, FakeNccl
 from dask_gpusort.chunk.run import Run
 
 SENT, LENGTHS = [Run(np.arange(3)), Run(np.arange(4))], [3, 5]
-
-
-def nothing():
-    """No progress is told."""
 
 
 @pytest.fixture
@@ -43,10 +39,10 @@ def maker(module):
 def test_an_exchange(maker, nccl, gives_bytes):
     nccl.gives_bytes = gives_bytes
     one = maker.make(maker.offer(), 2, 0)
-    received = one.exchange(SENT, LENGTHS, nothing)
+    received = one.exchange(SENT, LENGTHS)
     assert list(map(len, received)) == LENGTHS
     assert received[0] is SENT[0]
-    assert len(one.exchange([SENT[0], SENT[1][:0]], [3, 2], nothing)[1]) == 2
+    assert len(one.exchange([SENT[0], SENT[1][:0]], [3, 2])[1]) == 2
     assert [nccl.calls.count(name) for name in ("groupStart", "send", "recv", "check_async_error")] == [2, 1, 2, 2]
     assert nccl.made == [(2, nccl.unique_id(1), 0)]
     assert nccl.aborts == 0
@@ -66,7 +62,7 @@ def test_an_offer_is_never_unpickled(maker, tmp_path):
             return open, (str(tmp_path / "opened"), "w")
 
     with pytest.raises((AssertionError, ValueError)):
-        maker.make(pickle.dumps(Opens()), 2, 0).exchange(SENT, LENGTHS, nothing)
+        maker.make(pickle.dumps(Opens()), 2, 0).exchange(SENT, LENGTHS)
     assert not list(tmp_path.iterdir())
 
 
@@ -133,7 +129,7 @@ def test_a_communicator_that_is_aborted_as_it_connects_is_freed_once(maker, nccl
     one = maker.make(maker.offer(), 2, 0)
     known.set()
     with pytest.raises(module.Aborted):
-        one.exchange(SENT, LENGTHS, nothing)
+        one.exchange(SENT, LENGTHS)
     while set(threading.enumerate()) - before:
         time.sleep(0.01)
     assert nccl.aborts == 1
@@ -152,7 +148,7 @@ def test_a_communicator_is_not_freed_while_it_is_used(maker, nccl, module, name)
     nccl.during[name] = abort
     one = maker.make(maker.offer(), 2, 0)
     with contextlib.suppress(module.Aborted):  # or it has ended before it hears of the abort
-        one.exchange(SENT, LENGTHS, nothing)
+        one.exchange(SENT, LENGTHS)
     assert freed_during == [False]
     assert nccl.freed.wait(LONG)
     assert nccl.aborts == 1
@@ -169,28 +165,23 @@ def test_calls_that_wait_for_a_rank_that_never_comes_are_ended(maker, nccl, modu
     nccl.during["groupEnd"] = hang
     one = maker.make(maker.offer(), 2, 0)
     with pytest.raises(RuntimeError, match="result 6"):
-        one.exchange(SENT, LENGTHS, nothing)
+        one.exchange(SENT, LENGTHS)
     assert nccl.aborts == 1
 
 
-def test_portions_that_arrive_are_progress_and_ranks_agree_on_them(nccl, module, monkeypatch):
-    monkeypatch.setattr(module, "PORTION_BYTES", 32)
-    maker, sizes, rng = module.make_maker(), np.array([[0, 5, 11], [4, 0, 0], [9, 1, 0]]), np.random.default_rng(0)
-    told, groups = [], []
+def test_ranks_agree_on_what_they_send(nccl, maker):
+    sizes, rng = np.array([[0, 5, 11], [4, 0, 0], [9, 1, 0]]), np.random.default_rng(0)
+    calls = []
     for rank in range(3):
         shards = [Run(rng.integers(0, 9, n), (rng.integers(0, 9, n).astype("u1"),)) for n in sizes[rank]]
         nccl.transfers.clear()
-        maker.make(maker.offer(), 3, rank).exchange(shards, sizes[:, rank], lambda: told.append(1))
-        groups.append(nccl.transfers.copy())
-    assert len(told) == sum(map(len, groups))
-    assert max(nbytes for calls in groups for group in calls for *_, nbytes in group) == 32
+        maker.make(maker.offer(), 3, rank).exchange(shards, sizes[:, rank])
+        (group,) = nccl.transfers
+        calls.append(group)
     for rank, other in permutations(range(3), 2):
-        pairs = zip_longest(groups[rank], groups[other], fillvalue=())
-        for sent, received in pairs:
-            ours = [nbytes for name, to, nbytes in sent if (name, to) == ("send", other)]
-            assert ours == [nbytes for name, of, nbytes in received if (name, of) == ("recv", rank)]
-        total = sum(nbytes for group in groups[rank] for name, to, nbytes in group if (name, to) == ("send", other))
-        assert total == 9 * sizes[rank, other]
+        sent = [nbytes for name, to, nbytes in calls[rank] if (name, to) == ("send", other)]
+        assert sent == [nbytes for name, of, nbytes in calls[other] if (name, of) == ("recv", rank)]
+        assert sum(sent) == 9 * sizes[rank, other]
 
 
 @pytest.mark.parametrize("name", ["connect", "send", "groupEnd", "check_async_error"])
@@ -200,7 +191,7 @@ def test_a_result_without_a_name_in_cupy_is_told(maker, nccl, name):
 
     nccl.during[name] = fail
     with pytest.raises(RuntimeError, match="result 6: a process or the network failed"):
-        maker.make(maker.offer(), 2, 0).exchange(SENT, LENGTHS, nothing)
+        maker.make(maker.offer(), 2, 0).exchange(SENT, LENGTHS)
 
 
 def test_an_abort_ends_the_wait_for_ranks(maker, nccl, module):
@@ -209,7 +200,7 @@ def test_an_abort_ends_the_wait_for_ranks(maker, nccl, module):
     one = maker.make(maker.offer(), 2, 0)
     threading.Timer(SHORT, one.abort).start()
     with pytest.raises(module.Aborted):
-        one.exchange(SENT, LENGTHS, nothing)
+        one.exchange(SENT, LENGTHS)
     assert nccl.aborts == 0
     come.set()
     assert nccl.freed.wait(LONG)

@@ -14,13 +14,10 @@ pytest.importorskip("distributed")
 from support.gang_events import finish, member, ops, start_all
 
 from dask_gpusort.graph.gang.coordinator import (
-    ABORT,
     CANCEL,
     CLOSE,
     ERROR,
     MOST_COMMUNICATORS,
-    MOST_FAILURES,
-    SORTS_WITHOUT,
     START,
     Gangs,
 )
@@ -68,10 +65,11 @@ def test_stale_reports_are_ignored(gangs):
     for arguments in (("g", 0, 1, started + 1), ("g", 0, 9, started), ("h", 0, 1, started), ("x", 0, 1, started)):
         assert gangs.exchanged(*arguments) == []
     assert gangs.gangs["g"].attempt.exchanged == set()
-    assert gangs.expired("g", started + 1) == []
+    assert gangs.broken("g", started + 1, "") == gangs.broken("x", started, "") == []
     assert gangs.left("x", 0) == gangs.forget("x") == gangs.failed("x", None) == []
     assert finish(gangs, "g", started) == []
-    assert gangs.expired("g", started) == []
+    assert gangs.broken("g", started, "") == []
+    assert gangs.gangs["g"].failures == 0
 
 
 def test_a_member_that_leaves_while_others_wait_is_cancelled(gangs):
@@ -80,15 +78,15 @@ def test_a_member_that_leaves_while_others_wait_is_cancelled(gangs):
     assert gangs.gangs["g"].ready == {}
 
 
-def test_a_member_that_leaves_an_exchange_aborts_it(gangs):
+def test_a_member_that_leaves_an_exchange_ends_all(gangs):
     started = start_all(gangs)[0].fields["attempt"]
-    assert ops(gangs.left("g", 1)) == [("a", ABORT), ("b", ABORT), ("b", CANCEL)]
-    assert gangs.ready("g", 0, member("a", 1)) == []
-    assert gangs.ready("g", 1, member("c", 3))[0].fields["attempt"] > started
-    assert gangs.exchanged("g", 0, 1, started) == []
+    assert ops(gangs.left("g", 1), "attempt") == [("a", CANCEL, started), ("b", CANCEL, started)]
+    assert gangs.exchanged("g", 0, 1, started) == gangs.left("g", 0) == []
+    assert gangs.ready("g", 0, member("a", 3)) == []
+    assert gangs.ready("g", 1, member("c", 4))[0].fields["attempt"] > started
 
 
-def test_a_member_that_leaves_after_its_exchange_aborts_nothing(gangs):
+def test_a_member_that_leaves_after_its_exchange_ends_nothing(gangs):
     started = start_all(gangs)[0].fields["attempt"]
     gangs.exchanged("g", 0, 1, started)
     assert gangs.left("g", 0) == []
@@ -97,7 +95,16 @@ def test_a_member_that_leaves_after_its_exchange_aborts_nothing(gangs):
     # Its shards are lost with its worker.
     started = start_all(gangs)[0].fields["attempt"]
     gangs.exchanged("g", 0, 1, started)
-    assert ops(gangs.lost("a")) == [("a", ABORT), ("b", ABORT)]
+    assert ops(gangs.lost("a")) == [("a", CANCEL), ("b", CANCEL)]
+
+
+def test_a_member_that_is_ready_again_waits_for_the_others(gangs):
+    """It has exchanged, and its result is lost while the others still exchange."""
+    started = start_all(gangs)[0].fields["attempt"]
+    gangs.exchanged("g", 0, 1, started)
+    assert gangs.ready("g", 0, member("a", 3)) == []
+    assert gangs.exchanged("g", 1, 2, started) == []
+    assert ops(gangs.ready("g", 1, member("b", 4)), "run_id") == [("a", START, 3), ("b", START, 4)]
 
 
 def test_a_timer_from_before_a_restart_ends_no_attempt_after_it():
@@ -107,15 +114,15 @@ def test_a_timer_from_before_a_restart_ends_no_attempt_after_it():
         gangs.add("g", 2, 60)
         start_all(gangs)
         gangs.forget_all() if len(watched) == 1 else None
-    assert gangs.expired(*watched[0][:2]) == []
+    assert gangs.broken(*watched[0], "") == []
     assert gangs.gangs["g"].failures == 0
 
 
-def test_a_lost_worker_aborts_the_exchanges_that_use_it_and_frees_others(gangs):
+def test_a_lost_worker_ends_the_exchanges_that_use_it_and_frees_others(gangs):
     start_all(gangs)
     assert start_all(gangs, "h", "ac", 3) == []
     messages = gangs.lost("b")
-    assert ops(messages, "token") == [("a", ABORT, "g"), ("b", ABORT, "g"), ("a", START, "h"), ("c", START, "h")]
+    assert ops(messages, "token") == [("a", CANCEL, "g"), ("b", CANCEL, "g"), ("a", START, "h"), ("c", START, "h")]
 
 
 def test_a_gang_waits_for_its_turn_no_longer_without_a_member(gangs):
@@ -126,52 +133,33 @@ def test_a_gang_waits_for_its_turn_no_longer_without_a_member(gangs):
     assert ops(gangs.ready("h", 0, member("a", 5)), "run_id") == [("a", START, 5), ("b", START, 4)]
 
 
-def test_an_exchange_that_breaks_is_repeated_some_times(gangs):
-    for attempt in range(MOST_FAILURES):
-        assert [op for _, op in ops(start_all(gangs))] == [START, START], attempt
-        messages = gangs.ready("g", 0, member("a", 1), "a reason")
-        gangs.left("g", 0)
-    assert ops(messages) == [("a", ABORT), ("b", ABORT), ("a", ERROR)]
-    with pytest.raises(RuntimeError, match="3 times .* because a reason: use exchange='tasks'"):
+def test_an_exchange_that_fails_is_made_again_once(gangs):
+    started = start_all(gangs)[0].fields["attempt"]
+    assert ops(gangs.broken("g", started, "a reason")) == [("a", CANCEL), ("b", CANCEL)]
+    assert gangs.broken("g", started, "the same, of another member") == []
+    started = start_all(gangs, first=3)[0].fields["attempt"]
+    messages = gangs.broken("g", started, "another reason")
+    assert ops(messages, "run_id") == [("a", ERROR, 3), ("b", ERROR, 4)]
+    with pytest.raises(RuntimeError, match="2 times .* because another reason: use exchange='tasks'"):
         raise messages[-1].fields["error"]
-    # The other member hears of it when it is ready again, by its task.
     assert gangs.gangs["g"].failures == 0
 
 
-def test_a_break_counts_once_for_all_members(gangs):
-    start_all(gangs)
-    gangs.ready("g", 0, member("a", 1), "a reason")
-    assert [op for _, op in ops(gangs.ready("g", 1, member("b", 2), "a reason"))] == [START, START]
-    assert gangs.gangs["g"].failures == 1
+def test_an_exchange_that_ends_forgets_failures(gangs):
+    for first in (1, 5):
+        gangs.broken("g", start_all(gangs, first=first)[0].fields["attempt"], "a reason")
+        assert finish(gangs, "g", start_all(gangs, first=first + 2)[0].fields["attempt"], first + 2) == []
 
 
-def test_an_exchange_that_takes_too_long_is_repeated_with_more_time():
-    watched = []
-    gangs = Gangs(lambda *arguments: watched.append(arguments))
+def test_each_attempt_is_watched_and_each_that_is_stopped():
+    started, stopped = [], []
+    gangs = Gangs(lambda *one: started.append(one), lambda token, one: stopped.append((token, one.number)))
     gangs.add("g", 2, 10)
-    for failures in range(MOST_FAILURES):
-        messages = start_all(gangs)
-        assert watched[-1] == ("g", messages[0].fields["attempt"], 10 * 2**failures)
-        assert ops(gangs.expired(*watched[-1][:2])) == [("a", ABORT), ("b", ABORT)]
-    messages = gangs.ready("g", 0, member("a", 1))
-    assert ops(messages) == [("a", ERROR)]
-    assert "it took too long" in str(messages[0].fields["error"])
-
-
-def test_an_exchange_has_failed_when_it_no_longer_gets_on():
-    watched = []
-    gangs = Gangs(lambda *arguments: watched.append(arguments))
-    gangs.add("g", 2, 10)
-    attempt = start_all(gangs)[0].fields["attempt"]
-    for _ in range(3):
-        gangs.progressed("g", attempt)
-        assert gangs.expired("g", attempt) == []
-    gangs.exchanged("g", 0, 1, attempt)
-    assert gangs.expired("g", attempt) == []
-    assert watched == [("g", attempt, 10)] * 5
-    for token, other in (("g", attempt + 1), ("x", attempt)):
-        gangs.progressed(token, other)
-    assert ops(gangs.expired("g", attempt)) == [("a", ABORT), ("b", ABORT)]
+    numbers = []
+    for first in (1, 3):
+        numbers.append(start_all(gangs, first=first)[0].fields["attempt"])
+        gangs.broken("g", numbers[-1], "a reason")
+    assert started == stopped == [("g", number) for number in numbers]
 
 
 def test_numbers_of_attempts_cannot_be_guessed():
@@ -189,8 +177,8 @@ def test_an_error_of_a_member_is_raised_by_all(gangs):
     assert ops(gangs.failed("g", "error"), "error") == [("a", ERROR, "error")]
     started = start_all(gangs)[0].fields["attempt"]
     gangs.exchanged("g", 0, 1, started)
-    # A member that has received everything only forgets its outbox.
-    assert ops(gangs.failed("g", "error")) == [("a", ABORT), ("b", ABORT), ("b", ERROR)]
+    # A member that has received everything hears nothing any more: its worker forgets its outbox.
+    assert ops(gangs.failed("g", "error"), "attempt") == [("a", ERROR, started), ("b", ERROR, started)]
     assert gangs.gangs["g"].attempt is None
 
 
@@ -198,10 +186,8 @@ def test_a_gang_that_is_forgotten_frees_its_workers(gangs):
     start_all(gangs)
     start_all(gangs, "h", first=3)
     messages = gangs.forget("g")
-    # Each may have received everything already, and have ended: then it only forgets its outbox.
-    assert ops(messages, "token")[:2] == [("a", ABORT, "g"), ("b", ABORT, "g")]
-    assert ops(messages, "token")[2:4] == [("a", CANCEL, "g"), ("b", CANCEL, "g")]
-    assert ops(messages, "token")[4:] == [("a", START, "h"), ("b", START, "h")]
+    assert ops(messages, "token")[:2] == [("a", CANCEL, "g"), ("b", CANCEL, "g")]
+    assert ops(messages, "token")[2:] == [("a", START, "h"), ("b", START, "h")]
     assert list(gangs.gangs) == ["h"]
 
 
@@ -283,6 +269,10 @@ class World:
             self.send(self.gangs.ready(token, rank, member(worker, run_id, offer=arguments[0])))
         elif what == "ready":
             self.send(self.gangs.unexpected(token, rank, member(worker, run_id)))
+        elif what == "rescheduled":
+            if wanted:
+                self.state[key] = "waiting"
+                self.send(self.gangs.left(token, rank))
         elif what == "exchanged":
             self.send(self.gangs.exchanged(token, rank, run_id, *arguments))
         elif wanted:  # it has finished
@@ -302,7 +292,7 @@ class World:
         run_id = message.fields["run_id"]
         if message.op == START and message.fields["communicator"] is not None:
             self.offers[worker] += message.fields["communicator"][1] == f"{worker} {self.offers[worker]}".encode()
-        if message.op == ABORT:
+        if message.op != START and "attempt" in message.fields:
             self.outboxes.get((message.fields["token"], message.fields["attempt"]), {}).pop(message.fields["rank"], 0)
         if run_id not in self.members:
             return
@@ -311,10 +301,8 @@ class World:
             assert now[2] == "ready", "only a member that waits is started"
             now[2:] = "exchanging", message.fields["attempt"]
             self.outboxes.setdefault((now[0][0], now[3]), {})[now[0][1]] = worker
-        elif message.op == ABORT and now[2] == "exchanging" and message.fields["attempt"] == now[3]:
-            now[2:] = "ready", None
-            self.report_ready(run_id)
-        elif message.op in (CANCEL, ERROR) and now[2] in ("ready", "exchanging"):
+        elif message.op == CANCEL and now[2] in ("ready", "exchanging"):
+            self.report(run_id, "rescheduled")
             del self.members[run_id]
 
     def step_member(self, run_id):
@@ -369,12 +357,12 @@ class World:
         yield from ((self.kill, worker) for worker in self.workers)
         yield from ((self.reschedule, key) for key, state in self.state.items() if state == "processing")
         yield from (
-            (self.gangs_expired, token, gang.attempt.number) for token, gang in self.gangs.gangs.items() if gang.attempt
+            (self.break_one, token, gang.attempt.number) for token, gang in self.gangs.gangs.items() if gang.attempt
         )
 
-    def gangs_expired(self, token, attempt):
+    def break_one(self, token, attempt):
         self.gangs.gangs[token].failures = 0  # as many as Hypothesis likes
-        self.send(self.gangs.expired(token, attempt))
+        self.send(self.gangs.broken(token, attempt, "a reason"))
 
 
 @given(
@@ -435,7 +423,7 @@ def test_a_communicator_is_made_of_the_offer_of_its_own_rank_0(gangs, workers):
 
 
 @pytest.mark.parametrize("event", [lambda gangs: gangs.left("g", 0), lambda gangs: gangs.lost("b")])
-def test_a_communicator_of_an_aborted_attempt_is_not_used_again(gangs, event):
+def test_a_communicator_of_a_stopped_attempt_is_not_used_again(gangs, event):
     epoch, _ = communicator(start_all(gangs, offer=b"first"))
     closed = [(one.worker, one.fields) for one in event(gangs) if one.op == CLOSE]
     assert closed == [(worker, {"addresses": ("a", "b"), "epoch": epoch}) for worker in "ab"]
@@ -458,8 +446,6 @@ def test_worker_comms_serve_where_no_communicator_can_be_made(gangs):
     gangs.left("g", 0)
     gangs.ready("g", 0, member("a", 3, offer=b"id"))
     assert communicator(gangs.ready("g", 1, member("b", 4))) is None
-    gangs.ready("g", 1, member("b", 4, offer=b"id"), "a reason")
-    assert communicator(gangs.ready("g", 0, member("a", 3, offer=b"id"))) is None
     gangs.add("alone", 1, 60)
     assert communicator(gangs.ready("alone", 0, member("c", 5, offer=b"id"))) is None
 
@@ -539,55 +525,20 @@ def test_an_offer_is_used_though_the_attempt_ends_before_a_worker_makes_the_comm
     assert communicator(ready_with(gangs, "h", {"a": b"of a", "b": b"of b"}, 3))[1] == b"of b"
 
 
-def fail_by(event, gangs, token, attempt):
-    if event == "broken":
-        gangs.ready(token, 0, member("a", 1), "a reason")
-    else:
-        gangs.expired(token, attempt)
-
-
-def sorts_without(gangs, numbers, most=200):
-    """How many sorts one after the other, each to its end, do without a communicator."""
-    for sorts in range(most):
-        token = f"sort-{next(numbers)}"
-        gangs.add(token, 2, 60)
-        messages = start_all(gangs, token, offer=b"%d" % next(numbers))
-        if communicator(messages) is not None:
-            return sorts, token, messages[-1].fields["attempt"]
-        finish(gangs, token, messages[-1].fields["attempt"])
-        gangs.forget(token)
-    return most, None, None
-
-
-@pytest.mark.parametrize("event", ["broken", "expired"])
-def test_workers_that_do_not_connect_are_tried_again_after_more_and_more_sorts(event):
-    gangs, numbers = Gangs(), count()
-    found = []
-    for _ in range(4):
-        sorts, token, attempt = sorts_without(gangs, numbers)
-        found.append(sorts)
-        fail_by(event, gangs, token, attempt)
-    assert found == [0, SORTS_WITHOUT, 2 * SORTS_WITHOUT, 4 * SORTS_WITHOUT]
-
-
-@pytest.mark.parametrize("event", ["connected", "lost"])
-def test_workers_that_connect_or_are_lost_are_not_suspected_any_more(event):
-    gangs, numbers = Gangs(), count()
-    for _ in range(2):
-        _, token, attempt = sorts_without(gangs, numbers)
-        fail_by("expired", gangs, token, attempt)
-    if event == "connected":
-        _, token, attempt = sorts_without(gangs, numbers)
-        # It connects, and an exchange fails later: that says nothing of the workers.
-        gangs.exchanged(token, 0, 1, attempt)
-        fail_by("broken", gangs, token, attempt)
-    else:
-        gangs.lost("b")
-    assert sorts_without(gangs, numbers)[0] == 0
-    assert gangs._without == {}
-
-
-def test_other_workers_are_not_suspected(gangs):
+@pytest.mark.parametrize("event", ["nothing", "connected", "lost"])
+def test_workers_that_do_not_connect_use_their_own_comms_until_one_is_lost(gangs, event):
     messages = start_all(gangs, offer=b"first")
-    fail_by("expired", gangs, "g", messages[-1].fields["attempt"])
-    assert communicator(start_all(gangs, "h", "ac", 3, offer=b"second")) is not None
+    if event == "connected":
+        finish(gangs, "g", messages[0].fields["attempt"])
+        messages = start_all(gangs, first=3, offer=b"another")
+    gangs.broken("g", messages[0].fields["attempt"], "a reason")
+    messages = start_all(gangs, first=5, offer=b"second")
+    assert communicator(messages) is None, "the second time"
+    finish(gangs, "g", messages[0].fields["attempt"], 5)
+    if event == "lost":
+        gangs.lost("b")
+    gangs.add("i", 2, 60)
+    assert communicator(start_all(gangs, "h", "ac", 7, offer=b"third")) is not None, "of other workers"
+    gangs.left("h", 0)
+    found = communicator(start_all(gangs, "i", "ab", 9, offer=b"fourth"))
+    assert (found is None) == (event == "nothing")

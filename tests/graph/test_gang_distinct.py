@@ -194,7 +194,7 @@ def fails_once(original):
 
 
 def work_of(keys, members=2):
-    """The work of a member with one chunk, beside another one or alone."""
+    """The work of a member with one chunk, beside another one."""
     order, columns = Order(keys.dtype, stable=True), Columns(inverse=True)
     merged = Merged(order, columns, Tally())
     steps = Distinct(order, columns, True, members, 8), Cut(order, members), Number(merged)
@@ -213,21 +213,6 @@ def test_a_member_that_is_computed_again_has_changed_if_its_keys_have(dtype):
     start = member.Start([work.summaries] * 2, [1])
     with pytest.raises(RuntimeError, match="chunks of member 1 .*changes when it is computed again"):
         next(work.exchanges(start))
-
-
-def test_an_attempt_leaves_the_keys_for_another_one():
-    keys = ours.make("i8", 100, "small")
-    work = work_of(keys, members=1)
-    for _ in range(2):
-        exchanges, received = work.exchanges(member.Start([work.summaries], [])), None
-        for _ in range(4):
-            received = exchanges.send(received).sent
-        with pytest.raises(StopIteration):
-            exchanges.send(received)
-    work.finish()
-    values, inverse = np.unique(keys, return_inverse=True)
-    for mine, theirs in zip(work.arrays, (values, [inverse]), strict=True):
-        oracle.assert_same_bits(mine[0], np.asarray(theirs).reshape(-1))
 
 
 @given(st.lists(st.integers(0, 200), max_size=60, unique=True), st.none() | st.integers(0, 200), st.booleans())

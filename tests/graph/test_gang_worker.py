@@ -34,10 +34,6 @@ worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.member")
 SHARD = Run(np.arange(3))
 
 
-def nothing():
-    """No progress is told."""
-
-
 class Made:
     """A communicator that only notes what is asked of it."""
 
@@ -94,7 +90,7 @@ class Ranks:
         self.sent = [None] * size
 
     def of(self, rank):
-        def exchange(sent, lengths, progress):
+        def exchange(sent, lengths):
             self.sent[rank] = sent, lengths
             return [f"from rank {other}" for other in range(len(self.sent))]
 
@@ -105,7 +101,7 @@ class Ranks:
 def test_shards_follow_the_ranks_of_a_communicator(ranks):
     made, others = Ranks(5), range(5)
     for member, rank in enumerate(ranks):
-        one = comms.Reordered(made.of(rank), ranks, nothing)
+        one = comms.Reordered(made.of(rank), ranks)
         received = one.exchange(comms.Shards([(member, other) for other in others], [100 + other for other in others]))
         assert received == [f"from rank {other}" for other in ranks]
     for member, rank in enumerate(ranks):
@@ -173,7 +169,7 @@ def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkey
     monkeypatch.setattr(member, "thread_state", SimpleNamespace(key="k"))
     plugin.worker.state = SimpleNamespace(tasks={"k": SimpleNamespace(run_id=7)})
     asyncio.run(plugin.teardown(plugin.worker))
-    with pytest.raises(member.distributed.Reschedule), member.enlist(member.GangSpec("g", 0, 2, 60), False, 0):
+    with pytest.raises(member.distributed.Reschedule), member.enlist(member.GangSpec("g", 0, 2, 60), False):
         pytest.fail("it would wait for ever")
     assert not plugin.members
 
@@ -212,14 +208,13 @@ def test_messages_reach_their_members_alone(plugin):
     assert told == [(coordinator.START, {"attempt": 2})]
 
 
-def test_an_abort_for_another_attempt_is_ignored(plugin):
+@pytest.mark.parametrize("op", [coordinator.CANCEL, coordinator.ERROR])
+def test_a_member_that_is_to_end_aborts_its_exchange(plugin, op):
     one = member.Member(member.GangSpec("g", 0, 2, 60), plugin, 7, False)
-    one.receive(coordinator.START, {"attempt": 2})
-    one.receive(coordinator.ABORT, {"attempt": 1})
-    assert one._mailbox.get_nowait()[0] == coordinator.START
-    assert one._mailbox.empty()
     one._communicator = made = Made()
-    one.receive(coordinator.ABORT, {"attempt": 2})
+    one.receive(coordinator.START, {})
+    assert made.aborted == 0
+    one.receive(op, {})
     assert made.aborted == 1
 
 
@@ -248,51 +243,59 @@ class Echo:
     """A communicator whose other member sends what this one sends."""
 
     def __init__(self):
-        self.count, self.aborted = 0, False
+        self.aborted, self.error = False, None
 
     def exchange(self, shards):
-        self.count += 1
         if self.aborted:
             raise comms.Aborted
+        if self.error is not None:
+            raise self.error
         return shards.sent
 
     def abort(self):
         self.aborted = True
 
 
-@pytest.mark.parametrize("event", ["nothing", "abort", "error", "cancel"])
-def test_an_attempt_of_several_exchanges_is_repeated_from_the_first_one(event):
+@pytest.mark.parametrize("event", ["nothing", "error", "cancel", "error of another", "broken", "broken twice"])
+def test_several_exchanges_and_what_may_end_them(event):
     sent, made = [], []
-    plugin = SimpleNamespace(
-        maker=None,
-        send=lambda op, **fields: sent.append((op, fields)) or (op == member.READY and start()),
-        communicator=lambda *_: made.append(Echo()) or made[-1],
-    )
-    one = member.Member(member.GangSpec("g", 0, 2, 60), plugin, 7, False)
+    error = {"error": pickle.dumps(KeyError("another"))}
 
-    def start():
-        packed = b"same" + pickle.dumps(1)
-        one.receive(coordinator.START, {"attempt": len(sent), "summaries": [packed] * 2, "changed": []})
+    def send(op, **fields):
+        sent.append((op, fields))
+        if op == member.READY:
+            packed = b"same" + pickle.dumps(1)
+            one.receive(coordinator.START, {"attempt": 5, "summaries": [packed] * 2, "changed": []})
+        if op == member.BROKEN:
+            one.receive(*(coordinator.ERROR, error) if event == "broken twice" else (coordinator.CANCEL, {}))
+
+    plugin = SimpleNamespace(maker=None, send=send, communicator=lambda *_: made.append(Echo()) or made[-1])
+    one = member.Member(member.GangSpec("g", 0, 2, 60), plugin, 7, False)
 
     def between():
         if event == "error":
             raise ZeroDivisionError("mine")
-        if event != "nothing" and len(made) == 1:
-            one.receive(coordinator.ABORT, {"attempt": 1})
-            assert made[0].aborted
         if event == "cancel":
             one.receive(coordinator.CANCEL, {})
+        if event == "error of another":
+            one.receive(coordinator.ERROR, error)
+        if event.startswith("broken"):
+            made[0].error = OSError("no route")
 
     work = TwoExchanges(between)
-    if event in ("error", "cancel"):
-        with pytest.raises(ZeroDivisionError if event == "error" else distributed.Reschedule):
-            one.exchange(work)
-        assert work.found is None
-    else:
+    raised = {"error": ZeroDivisionError, "cancel": distributed.Reschedule, "broken": distributed.Reschedule}
+    if event == "nothing":
         one.exchange(work)
         assert work.found == [[0, 1, 2]] * 2 + [[2, 3, 4]] * 2 + ["finished"]
-        assert [echo.count for echo in made] == [2] if event == "nothing" else [1, 2]
-        assert [op for op, _ in sent] == [member.READY] * len(made) + [member.EXCHANGED]
+    else:
+        with pytest.raises(raised.get(event, KeyError)):
+            one.exchange(work)
+        assert work.found is None
+    assert len(made) == 1
+    ops = {"nothing": [member.EXCHANGED], "broken": [member.BROKEN], "broken twice": [member.BROKEN]}
+    assert [op for op, _ in sent] == [member.READY, *ops.get(event, [])]
+    if event.startswith("broken"):
+        assert sent[-1][1] == {"token": "g", "rank": 0, "run_id": 7, "attempt": 5, "why": "OSError('no route')"}
     assert one._communicator is None
 
 
@@ -338,16 +341,16 @@ KEY = ("g", 1, 0, 0)
 
 
 def test_the_end_of_an_attempt_drops_the_shards_of_all_its_exchanges(plugin):
-    async def abort():
+    async def stop():
         for number in (0, 1):
             plugin.outboxes.fill(("g", 1, 0, number), {1: SHARD})
         plugin.outboxes.fill(("g", 2, 0, 0), {1: SHARD})
         waiting = asyncio.ensure_future(plugin.outboxes.take(["g", 1, 0, 2], 1))
         await asyncio.sleep(0)
-        plugin.worker.stream_handlers[coordinator.ABORT](token="g", rank=0, run_id=7, attempt=1)
+        plugin.worker.stream_handlers[coordinator.CANCEL](token="g", rank=0, run_id=7, attempt=1)
         return await waiting
 
-    assert asyncio.run(abort()) == {"status": "wait"}
+    assert asyncio.run(stop()) == {"status": "wait"}
     assert plugin.outboxes.shards.keys() == {("g", 2, 0, 0)}
     assert not plugin.outboxes.filled
 
@@ -402,74 +405,28 @@ def test_who_waits_longer_asks_again_when_another_one_gives_up(outboxes, monkeyp
     assert not outboxes.filled
 
 
-@pytest.mark.parametrize("kind", ["keys", "companions", "objects", "strings of any length", "empty"])
-def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
-    monkeypatch.setattr(comms, "PORTION_BYTES", 100)
-    texts = np.array([f"text {number}" for number in range(50)])
-    sent = {
-        "keys": Run(np.arange(50)),
-        "companions": Run(np.arange(50.0), (np.arange(150, dtype="u1").reshape(50, 3), texts)),
-        "objects": Run(texts.astype(object)),
-        "strings of any length": Run(texts.astype(np.dtypes.StringDType())),
-        "empty": Run(np.arange(0)),
-    }[kind]
-    asked, told = [], []
-
-    async def sort_gang_take(**arguments):
-        asked.append(arguments["start"])
-        return await plugin.outboxes.take(**arguments)
-
-    async def fetch():
-        plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
-        plugin.outboxes.fill(("g", 1, 1, 0), {0: sent})
-        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), lambda: told.append(1))
-        return await one._fetch(1)
-
-    got = asyncio.run(fetch())
-    for one, other in zip(got.arrays, sent.arrays, strict=True):
-        assert one.dtype == other.dtype
-        np.testing.assert_array_equal(one, other)
-    rows = max(1, 100 * len(sent) // max(sent.nbytes, 1))
-    assert asked == list(range(0, max(len(sent), 1), rows))
-    assert len(told) == len(asked) > (kind != "empty")
-    assert not plugin.outboxes.shards
-
-
-@pytest.mark.parametrize("length", [40, 60])
-def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypatch, length):
-    monkeypatch.setattr(comms, "PORTION_BYTES", 100)
-
+def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin):
     async def exchange():
         loop = asyncio.get_running_loop()
         plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=plugin.outboxes.take)
         plugin.outboxes.fill(("g", 1, 1, 0), {0: Run(np.arange(50))})
-        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)
-        await loop.run_in_executor(None, one.exchange, comms.Shards([SHARD, SHARD], [len(SHARD), length]))
+        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"))
+        await loop.run_in_executor(None, one.exchange, comms.Shards([SHARD, SHARD], [len(SHARD), 40]))
 
-    with pytest.raises(RuntimeError, match=f"member 1 sent 50 keys where the cuts say {length}"):
+    with pytest.raises(RuntimeError, match="member 1 sent 50 keys where the cuts say 40"):
         asyncio.run(exchange())
 
 
-def test_a_portion_is_not_serialised_on_the_loop_of_its_worker(outboxes):
+def test_a_shard_is_not_serialised_on_the_loop_of_its_worker(outboxes):
     """Distributed lets a thread serialise what it takes for large. The loop would stop, and with it heartbeats."""
     shard = Run(np.zeros(2 * int(OFFLOAD_THRESHOLD), "u1"))
 
     async def take():
         outboxes.fill(KEY, {1: shard})
-        return await outboxes.take(list(KEY), 1, 0)
+        return await outboxes.take(list(KEY), 1)
 
     assert safe_sizeof(asyncio.run(take())) >= shard.nbytes > OFFLOAD_THRESHOLD
-
-
-def test_progress_is_reported_from_time_to_time(monkeypatch):
-    now, told = [0.0], []
-    monkeypatch.setattr(comms, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    progress = comms.Progress(lambda: told.append(now[0]))
-    for tick in range(35):
-        now[0] = tick * comms.PROGRESS_SECONDS / 10
-        progress()
-    assert told == [comms.PROGRESS_SECONDS * count for count in (1, 2, 3)]
 
 
 # The workers' own comms.
@@ -485,7 +442,7 @@ def exchange(plugin, addresses, during):
     async def run():
         loop = asyncio.get_running_loop()
         plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
-        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, addresses, nothing)
+        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, addresses)
         shards = comms.Shards([SHARD] * len(addresses), [len(SHARD)] * len(addresses))
         exchanging = loop.run_in_executor(None, one.exchange, shards)
         while wanted not in plugin.outboxes.filled:
@@ -521,7 +478,7 @@ def test_a_member_that_cannot_be_fetched_from_ends_the_wait_for_others(plugin):
 
 def test_an_aborted_exchange_waits_for_nobody(plugin):
     def abort(communicator):
-        # As when both members of a worker are told to abort in one batch of messages.
+        # As when both members of a worker are told to end in one batch of messages.
         plugin.outboxes.drop(("g", 1, 1))
         communicator.abort()
 

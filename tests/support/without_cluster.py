@@ -134,7 +134,7 @@ class Meeting:
 
 
 class Gangs(Client):
-    """The gangs of some workers; `broken` are exchanges after which their first attempts break off, if not negative."""
+    """The gangs of some workers; `broken` are exchanges after which they break off and begin anew, if not negative."""
 
     def __init__(self, workers: int, holders: Sequence[int] = (), broken: int = -1):
         super().__init__(workers, holders=holders)
@@ -149,10 +149,10 @@ class Gangs(Client):
         with self._lock:
             meeting = self._meetings.setdefault(spec.token, Meeting(spec.size))
         try:
-            work = job(arrays, spec.rank)
-            packed = meeting.all_of(spec.rank, pickle.dumps((work.identity(), work.summaries)))
-            start = member.Start([pickle.loads(one)[1] for one in packed], changed=[])
             for ends in (self.broken, -1) if self.broken >= 0 else (-1,):
+                work = job(arrays, spec.rank)
+                packed = meeting.all_of(spec.rank, pickle.dumps((work.identity(), work.summaries)))
+                start = member.Start([pickle.loads(one)[1] for one in packed], changed=[])
                 self._attempt(meeting, spec.rank, work.exchanges(start), ends)
             work.finish()
         except threading.BrokenBarrierError:

@@ -25,12 +25,12 @@ coordinator on the scheduler starts them::
     merge the last group, return
 
 An attempt has one exchange, or several, one after the other: distinct values, sets and ranks need up to four, order
-statistics three or more. Nothing is freed before the last one, so a loss repeats all of them. Only one gang at a time
-exchanges on a worker, in one order for the whole cluster.
+statistics three or more. Only one gang at a time exchanges on a worker, in one order for the whole cluster.
 
-If a worker is lost, or an exchange fails, the coordinator aborts the attempt. The members still have their sorted
-chunks and are ready again at once; Dask runs lost members elsewhere, and the coordinator makes it run members again
-that had finished. If a member raises an exception, all members raise it.
+A gang tries once. If an exchange fails, or a worker is lost, the coordinator ends all members of the attempt, and Dask
+runs them again from their chunks; it makes it run members again that had finished. After a failure without a lost
+worker, they exchange over the workers' own comms; if that fails too, all raise. If a member raises an exception, all
+members raise it.
 
 The phases of a member are metrics of its task in Dask's dashboard (`distributed.metrics.context_meter`): "sort",
 "wait", "cut", "exchange", "merge". Each costs 4 us.

@@ -8,16 +8,13 @@ makes the other, for members that all have a GPU of their own.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ...chunk import complete, library_of
 from ...chunk.run import Run
 from .. import serialization
-from .._distributed import REMEDY, offload, to_serialize
+from .._distributed import REMEDY, to_serialize
 
 #: Token of a gang, number of the attempt, rank of the sender.
 Sender: TypeAlias = tuple[str, int, int]
@@ -26,15 +23,10 @@ OutboxKey: TypeAlias = tuple[str, int, int, int]
 
 #: Seconds for which a worker waits for a member that has not cut its shards, before it answers that it has none yet.
 WAIT_SECONDS = 5.0
-#: Shortest time between two reports of a member that its exchange gets on.
-PROGRESS_SECONDS = 1.0
-#: Bytes of a shard that a worker fetches at once from another one: each fetch that ends is progress. A slow network
-#: (100 MB/s, shared by four workers) takes some seconds for them, a fast one as long as for the whole shard.
-PORTION_BYTES = 256 << 20
 
 
 class Aborted(Exception):
-    """The attempt was aborted: the member is ready for the next one."""
+    """The attempt was stopped: the member ends."""
 
 
 class Shards(NamedTuple):
@@ -44,20 +36,6 @@ class Shards(NamedTuple):
     #: overwritten.
     sent: list[Run]
     lengths: list[int]  # keys that arrive from each rank
-
-
-class Progress:
-    """Report from time to time that keys have arrived."""
-
-    def __init__(self, report: Callable[[], None]):
-        self._report, self._next = report, time.monotonic() + PROGRESS_SECONDS
-
-    def __call__(self) -> None:
-        """Keys have arrived."""
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + PROGRESS_SECONDS
-            self._report()
 
 
 class Communicator(Protocol):
@@ -76,8 +54,8 @@ class Communicator(Protocol):
 class KeptCommunicator(Protocol):
     """Move shards between the members of many attempts, one after another."""
 
-    def exchange(self, sent: Sequence[Run], lengths: Sequence[int], progress: Callable[[], None]) -> list[Run]:
-        """As `Communicator.exchange`; calls `progress` whenever keys have arrived."""
+    def exchange(self, sent: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
+        """As `Communicator.exchange`."""
 
     def abort(self) -> None:
         """As `Communicator.abort`."""
@@ -103,14 +81,13 @@ class Maker(Protocol):
 class Reordered:
     """Use a kept communicator for members whose order is not that of its ranks (see `coordinator.rank_order`)."""
 
-    def __init__(self, kept: KeptCommunicator, ranks: Sequence[int], progress: Callable[[], None]):
-        self.kept, self.ranks, self.progress = kept, ranks, progress
+    def __init__(self, kept: KeptCommunicator, ranks: Sequence[int]):
+        self.kept, self.ranks = kept, ranks
 
     def exchange(self, shards: Shards) -> list[Run]:
-        self.progress()
         members = sorted(range(len(self.ranks)), key=self.ranks.__getitem__)  # by rank
         sent, lengths = [shards.sent[one] for one in members], [shards.lengths[one] for one in members]
-        received = self.kept.exchange(sent, lengths, self.progress)
+        received = self.kept.exchange(sent, lengths)
         return [received[rank] for rank in self.ranks]
 
     def abort(self) -> None:
@@ -120,24 +97,14 @@ class Reordered:
 class WorkerComms:
     """Communicate over the workers' own connections: each member fetches its shards."""
 
-    def __init__(
-        self,
-        outboxes: Outboxes,
-        token: str,
-        attempt: int,
-        rank: int,
-        addresses: Sequence[str],
-        progress: Callable[[], None],
-    ):
-        self.outboxes = outboxes
+    def __init__(self, outboxes: Outboxes, token: str, attempt: int, rank: int, addresses: Sequence[str]):
+        self.outboxes, self.addresses = outboxes, addresses
         self.token, self.attempt, self.rank = token, attempt, rank
-        self.addresses, self._progress = addresses, progress
         self._exchanges = 0  # that have ended
         self._fetching: Future[list[Run]] | None = None
         self._aborted = False
 
     def exchange(self, shards: Shards) -> list[Run]:
-        self._progress()
         loop, own = self.outboxes.worker.loop.asyncio_loop, (self.token, self.attempt, self.rank)
         offered = {rank: run for rank, run in enumerate(shards.sent) if rank != self.rank}
         loop.call_soon_threadsafe(self.outboxes.fill, (*own, self._exchanges), offered)
@@ -174,7 +141,6 @@ class WorkerComms:
 
     async def _fetch(self, rank: int) -> Run:
         key = (self.token, self.attempt, rank, self._exchanges)
-        whole, arrived = None, 0
         while True:
             # The worker of another member may be this one: then nothing is copied.
             if self.addresses[rank] == self.outboxes.worker.address:
@@ -182,33 +148,13 @@ class WorkerComms:
             else:
                 worker, peer = self.outboxes.worker, self.addresses[rank]
                 try:
-                    reply = await worker.rpc(peer).sort_gang_take(key=list(key), to=self.rank, start=arrived)
+                    reply = await worker.rpc(peer).sort_gang_take(key=list(key), to=self.rank)
                 except OSError as error:
                     own = worker.address
                     raise OSError(f"worker {own} does not reach worker {peer}: {REMEDY} ({error})") from error
-            if reply["status"] != "OK":
-                continue
-            portion: Run = getattr(reply["shard"], "data", reply["shard"])
-            self._progress()
-            length = reply["length"]
-            if len(portion) == length:
-                return portion
-            whole = await offload(_put, whole, portion, arrived, length)
-            arrived += len(portion)
-            if arrived == length:
-                return whole
-
-
-def _put(whole: Run | None, portion: Run, start: int, length: int) -> Run:
-    """Copy a portion into a run of some length, which is allocated for the first one."""
-    if whole is None:
-        library = import_module(library_of(portion.keys))
-        keys, *values = (library.empty((length, *array.shape[1:]), array.dtype) for array in portion.arrays)
-        whole = Run(keys, tuple(values))
-    for array, part in zip(whole.arrays, portion.arrays, strict=True):
-        array[start : start + len(part)] = part
-    complete(whole.keys)
-    return whole
+            if reply["status"] == "OK":
+                shard: Run = getattr(reply["shard"], "data", reply["shard"])
+                return shard
 
 
 class Outboxes:
@@ -237,10 +183,10 @@ class Outboxes:
         if event is not None:
             event.set()
 
-    async def take(self, key: Sequence[Any], to: int, start: int | None = None) -> dict[str, Any]:
-        """Handler: give the shard of a member for another one, whole, or a portion of it from some key on."""
+    async def take(self, key: Sequence[Any], to: int) -> dict[str, Any]:
+        """Handler: give the shard of a member for another one, once."""
         # Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
-        # attempt is aborted. A shard is forgotten with its last portion.
+        # attempt is stopped.
         serialization.register()
         token, attempt, rank, number = key
         mine = (token, attempt, rank, number)
@@ -256,14 +202,9 @@ class Outboxes:
                 if self.filled.get(mine) is event:
                     self._wake(mine)  # others may wait for this event, which no longer would be set
         shards = self.shards.get(mine, {})
-        shard = shards.get(to)
+        shard = shards.pop(to, None)
         if shard is None:
             return {"status": "wait"}
-        part = shard
-        if start is not None:
-            part = shard[start : start + max(1, PORTION_BYTES * len(shard) // max(shard.nbytes, 1))]
-        if start is None or start + len(part) == len(shard):
-            del shards[to]
         if not shards:
             del self.shards[mine]
-        return {"status": "OK", "shard": to_serialize(part), "length": len(shard)}
+        return {"status": "OK", "shard": to_serialize(shard)}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import distributed
 
@@ -20,18 +20,8 @@ from ...chunk.checks import changed_source
 from ...chunk.run import Run
 from .._dask import Task
 from .._distributed import CheckedWorkerPlugin, clean_exception, context_meter, plugin_of_worker, thread_state
-from .communicator import (
-    Aborted,
-    Communicator,
-    KeptCommunicator,
-    Maker,
-    Outboxes,
-    Progress,
-    Reordered,
-    Shards,
-    WorkerComms,
-)
-from .coordinator import ABORT, CANCEL, CLOSE, DIGEST_BYTES, ERROR, PROGRESS, START, rank_order
+from .communicator import Aborted, Communicator, KeptCommunicator, Maker, Outboxes, Reordered, Shards, WorkerComms
+from .coordinator import CANCEL, CLOSE, DIGEST_BYTES, ERROR, START, rank_order
 
 NAME = "gpusort-gang"
 
@@ -53,7 +43,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
         self._makers: list[Maker | None] = []  # the maker, once it is known
         self._making = threading.Lock()
         worker.handlers["sort_gang_take"] = self.outboxes.take
-        for op in (START, ABORT, CANCEL, ERROR):
+        for op in (START, CANCEL, ERROR):
             worker.stream_handlers[op] = partial(self._deliver, op)
         worker.stream_handlers[CLOSE] = self._close
 
@@ -80,7 +70,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
     def _deliver(self, op: str, *, token: str, rank: int, run_id: int, **fields: Any) -> None:
         if op == START and fields.get("communicator") is not None:
             self._make(rank, **fields)
-        if op == ABORT:
+        if op != START and "attempt" in fields:
             self.outboxes.drop((token, fields["attempt"], rank))
         deliver = self.members.get(run_id)
         if deliver is not None:
@@ -115,18 +105,17 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
     def communicator(self, token: str, rank: int, start: dict[str, Any]) -> Communicator:
         """Make the communicator of an attempt, for a member that has its start message, unless it is closed already."""
         addresses = tuple(start["addresses"])
-        progress = Progress(partial(self.send, PROGRESS, token=token, attempt=start["attempt"]))
         if start["communicator"] is None:
-            return WorkerComms(self.outboxes, token, start["attempt"], rank, addresses, progress)
+            return WorkerComms(self.outboxes, token, start["attempt"], rank, addresses)
         epoch, _ = start["communicator"]
         order = rank_order(addresses)
         known, made = self._made.get(order, (None, None))
         if made is None or known != epoch:
             raise Aborted
-        return Reordered(made, [order.index(address) for address in addresses], progress)
+        return Reordered(made, [order.index(address) for address in addresses])
 
 
-READY, EXCHANGED = "sort-gang-ready", "sort-gang-exchanged"
+READY, EXCHANGED, BROKEN = "sort-gang-ready", "sort-gang-exchanged", "sort-gang-broken"
 
 
 @dataclass(frozen=True)
@@ -170,10 +159,10 @@ class Work(Protocol):
         """What the checksum is of by which a change is known: the same bytes for the same keys in any process."""
 
     def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
-        """One attempt: give the shards of an exchange, take those that arrive, and so on; more attempts may follow."""
+        """Give the shards of an exchange, take those that arrive, and so on."""
 
     def finish(self) -> None:
-        """All shards have arrived, so no attempt follows: free what was kept for one, and make the arrays, complete."""
+        """All shards have arrived: make the arrays, complete."""
 
 
 class Failed(Exception):
@@ -183,48 +172,42 @@ class Failed(Exception):
 class Member:
     """Hold one member's conversation with the coordinator."""
 
-    def __init__(self, spec: GangSpec, plugin: GangWorkerPlugin, run_id: int, on_devices: bool, seconds: float = 0):
-        self.spec, self.plugin, self.run_id, self.seconds = spec, plugin, run_id, seconds
+    def __init__(self, spec: GangSpec, plugin: GangWorkerPlugin, run_id: int, on_devices: bool):
+        self.spec, self.plugin, self.run_id = spec, plugin, run_id
         self._maker = plugin.maker if on_devices else None
         self._mailbox: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
-        self._attempt: int | None = None
         self._communicator: Communicator | None = None
 
     def receive(self, op: str, fields: dict[str, Any]) -> None:
         """Take a message, on the worker's loop."""
-        if op == START:
-            self._attempt = fields["attempt"]
-        elif op == ABORT and fields["attempt"] != self._attempt:
-            return
         self._mailbox.put((op, fields))
         communicator = self._communicator
         if op != START and communicator is not None:
             communicator.abort()
 
     def exchange(self, work: Work) -> None:
-        """Wait for the other members, exchange shards with them and finish, in as many attempts as it takes.
+        """Wait for the other members, exchange shards with them and finish.
 
-        What the others raise is raised here.
+        What the others raise is raised here. If an exchange fails, or another member is lost, this task ends, and Dask
+        runs it again.
         """
-        # A task whose result Dask no longer wants raises `distributed.Reschedule`.
         checksum = zlib.crc32(work.identity()).to_bytes(DIGEST_BYTES)
+        offer = self._maker and self._maker.offer()
         packed = checksum + pickle.dumps(work.summaries, protocol=pickle.HIGHEST_PROTOCOL)
-        broken: str | None = None
-        while True:
-            with context_meter.meter("wait"):
-                start = self._wait_for_start(packed, broken)
-            others = [pickle.loads(one[DIGEST_BYTES:]) for one in start["summaries"]]
-            try:
-                self._run(start, work.exchanges(Start(others, start["changed"])))
-            except Aborted:
-                broken = None
-            except Failed as failed:
-                broken = repr(failed.__cause__)
-            else:
-                self._send(EXCHANGED, attempt=start["attempt"])
-                with context_meter.meter("merge"):
-                    work.finish()
-                return
+        self._send(READY, summaries=packed, offer=offer)
+        with context_meter.meter("wait"):
+            start = self._wait()
+        attempt, others = start["attempt"], [pickle.loads(one[DIGEST_BYTES:]) for one in start["summaries"]]
+        try:
+            self._run(start, work.exchanges(Start(others, start["changed"])))
+        except Aborted:
+            self._wait()
+        except Failed as failed:
+            self._send(BROKEN, attempt=attempt, why=repr(failed.__cause__))
+            self._wait()
+        self._send(EXCHANGED, attempt=attempt)
+        with context_meter.meter("merge"):
+            work.finish()
 
     def _run(self, start: dict[str, Any], exchanges: Generator[Shards, Any, None]) -> None:
         """Run all exchanges of an attempt."""
@@ -255,36 +238,28 @@ class Member:
         except Exception as error:
             raise Failed from error
 
-    def _wait_for_start(self, summaries: bytes, broken: str | None) -> dict[str, Any]:
-        offer = self._maker and self._maker.offer()
-        self._send(READY, summaries=summaries, offer=offer, broken=broken, seconds=self.seconds)
-        while True:
-            op, fields = self._mailbox.get()
-            if op == START:
-                return fields
-            if op != ABORT:
-                _end(op, fields)
+    def _wait(self) -> dict[str, Any]:
+        """The fields of the start; raises what another message says, the only one that may follow a start."""
+        op, fields = self._mailbox.get()
+        if op == ERROR:
+            # A task's exception reaches the scheduler, and comes from there, as pickled bytes.
+            _, error, _ = clean_exception(fields["error"])
+            assert error is not None
+            raise error
+        if op == CANCEL:
+            # If Dask did not want the task any more, this is ignored; if it wants it, it runs it again.
+            raise distributed.Reschedule
+        return fields
 
     def _send(self, op: str, **fields: Any) -> None:
         self.plugin.send(op, token=self.spec.token, rank=self.spec.rank, run_id=self.run_id, **fields)
 
 
-def _end(op: str, fields: dict[str, Any]) -> NoReturn:
-    if op == ERROR:
-        # A task's exception reaches the scheduler, and comes from there, as pickled bytes.
-        _, error, _ = clean_exception(fields["error"])
-        assert error is not None
-        raise error
-    assert op == CANCEL
-    # If Dask did not want the task any more, this is ignored; if it wants it again, it runs it again.
-    raise distributed.Reschedule
-
-
 @contextmanager
-def enlist(spec: GangSpec, on_devices: bool, seconds: float) -> Iterator[Member]:
+def enlist(spec: GangSpec, on_devices: bool) -> Iterator[Member]:
     """Become a member of a gang: the worker's thread is free for other tasks from here on."""
     plugin: GangWorkerPlugin = plugin_of_worker(NAME)
-    member = Member(spec, plugin, plugin.worker.state.tasks[thread_state.key].run_id, on_devices, seconds)
+    member = Member(spec, plugin, plugin.worker.state.tasks[thread_state.key].run_id, on_devices)
     with plugin.enlisting:  # so that a worker that closes finds all its members, and none comes later
         if plugin.closed:
             raise distributed.Reschedule

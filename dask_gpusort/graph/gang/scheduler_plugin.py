@@ -18,15 +18,17 @@ from .._distributed import (
 )
 from ..placement import changes_status, gpu_workers, make_transitions
 from .assignment import Assignment
-from .coordinator import PROGRESS, Attempt, Gang, Gangs, Member, Message
-from .member import EXCHANGED, NAME, READY, GangSpec, GangWorkerPlugin
+from .coordinator import Attempt, Gang, Gangs, Member, Message
+from .member import BROKEN, EXCHANGED, NAME, READY, GangSpec, GangWorkerPlugin
 from .tasks import GangTask
 
 #: The client that wants members which must run again, though nobody else needs their results.
 CLIENT = "gpusort-gang"
 
-#: A member that keeps others waiting is given up after so many times what it should take.
+#: Time-outs after which a member is given up that does not end though it was told to, or that no worker runs.
 PATIENCE = 10
+#: What any network moves. An exchange has a time-out more than all chunks of its gang take at this rate.
+BYTES_PER_SECOND = 50e6
 
 _FORGOTTEN = (
     "a chunk of a sorted array was lost, or is still to be made, after other chunks of it were released, so it cannot "
@@ -48,15 +50,15 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
     async def start(self, scheduler: Any) -> None:
         """Register the handlers, and the plugin of the workers."""
         await super().start(scheduler)
-        self.gangs = Gangs(self._watch_attempt, self._watch_aborted)
+        self.gangs = Gangs(self._watch_attempt, self._watch_stopped)
         self.assignment = Assignment(scheduler, self._members)
         self.specs: dict[Key, GangSpec] = {}  # the members that the scheduler knows
         self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
         self._unchecked: set[str] = set()
         self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at
         self._everywhere: dict[bool, set[str]] = {False: set(), True: set()}  # see `_keep_where_members_are`
-        scheduler.stream_handlers[PROGRESS] = self.handle_progress
-        scheduler.stream_handlers.update({READY: self.handle_ready, EXCHANGED: self.handle_exchanged})
+        handlers = {READY: self.handle_ready, EXCHANGED: self.handle_exchanged, BROKEN: self.handle_broken}
+        scheduler.stream_handlers.update(handlers)
         await self.start_on_workers(GangWorkerPlugin)
         if scheduler.no_workers_timeout:
             renewal = PeriodicCallback(lambda: self.assignment.renew(), 250 * scheduler.no_workers_timeout)
@@ -143,7 +145,6 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
     @logs_errors
     def handle_ready(self, worker: str, token: str, rank: int, run_id: int, **fields: Any) -> None:
         """A member is ready."""
-        broken = fields.pop("broken")
         key = self._keys.get(token, {}).get(rank)
         state = self.scheduler.tasks.get(key)
         member = Member(worker, run_id, **fields)
@@ -151,7 +152,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         if not expected or state.processing_on.address != worker:
             self._send(self.gangs.unexpected(token, rank, member))
             return
-        self._send(self.gangs.ready(token, rank, member, broken))
+        self._send(self.gangs.ready(token, rank, member))
         self._check_soon(token)
 
     @logs_errors
@@ -162,9 +163,10 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
             self.assignment.end(token)
             self._check_soon(token)
 
-    def handle_progress(self, worker: str, token: str, attempt: int) -> None:
-        """Keys have arrived at a member."""
-        self.gangs.progressed(token, attempt)
+    @logs_errors
+    def handle_broken(self, worker: str, token: str, attempt: int, why: str, **fields: Any) -> None:
+        """A member's exchange has failed."""
+        self._send(self.gangs.broken(token, attempt, why))
 
     # What the plugin does.
 
@@ -268,20 +270,14 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         if gang is None or gang.attempt is not None:
             return
         missing = [self.scheduler.tasks[key] for rank, key in self._keys[token].items() if rank not in gang.ready]
-        queued = [state for state in missing if self._waits_for_paused(state, gang)]
+        queued = [state for state in missing if _waits_for_paused(state)]
         moved = self.assignment.move(queued)
         make_transitions(self.scheduler, {state.key: "released" for state in moved}, f"gang-moved-{token}")
         if gang.ready:
-            self._check_paces([state for state in missing if state not in moved], gang)
+            self._give_up_waiting([state for state in missing if state not in moved], gang)
             self._check_soon(token)
         elif len(moved) < len(queued):
             self._look_later(token)
-
-    def _waits_for_paused(self, state: Any, gang: Gang) -> bool:
-        """Whether a member waits for a thread of a worker that begins nothing now."""
-        worker = state.processing_on
-        begun = worker is None or state in worker.executing or _has_sorted(state, gang)
-        return not begun and worker.status != Status.running
 
     def _release(self, token: str) -> None:
         """The gang is complete: members are kept only for those who need them."""
@@ -315,55 +311,35 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
     def _members(self, token: str) -> list[Any]:
         return [self.scheduler.tasks[key] for key in self._keys.get(token, {}).values()]
 
-    # Deadlines.
-    #
-    # How long a sort or a merge takes is known only by others of the same gang. So a member is given up after
-    # `PATIENCE` times what the slowest other one took to sort as many bytes, and not before `PATIENCE` time-outs. What
-    # is measured is its own work: not how long its chunks take, nor how long it waits for a thread. But if no worker
-    # runs, the memory of those that wait for it may be the reason, so that nothing would ever go on.
+    # Deadlines. How long a member takes is Dask's matter, as of any task.
 
-    def _check_paces(self, missing: list[Any], gang: Gang) -> None:
-        """Give up members that take much longer than the others took to sort, or that no worker runs for as long."""
-        tasks, waited = self.scheduler.tasks, gang.waited
-        gang.waited = {}
-        for state in missing:
-            spec, keys = state.run_spec.mark, self._keys[state.run_spec.mark.token]
-            paces = [gang.sorted[rank][1] / _input_bytes(tasks[keys[rank]]) for rank in gang.ready]
-            if not paces:
-                return  # the gang has failed
-            limit = PATIENCE * max(gang.timeout, max(paces) * _input_bytes(state))
-            if what := self._without_measure(state, gang):
-                seconds = gang.waited[spec.rank] = waited.get(spec.rank, 0) + gang.timeout
-            else:
-                executing = state.processing_on.executing if state.processing_on else {}  # as of its last heartbeat
-                what, seconds = "sorts", executing.get(state, 0)
-            if seconds > limit:
-                self._give_up(state, f"{what} for {seconds:.0f} s already, much longer than the others")
+    def _give_up_waiting(self, missing: list[Any], gang: Gang) -> None:
+        """Give up members that no worker runs: the memory of those that wait for them may be the reason."""
+        nowhere = [one for one in missing if one.state == "no-worker" or _waits_for_paused(one)]
+        nowhere = nowhere if self.scheduler.running else missing
+        gang.waited = gang.waited + 1 if nowhere else 0
+        if gang.waited > PATIENCE:
+            self._give_up(nowhere[0], f"waits for a worker that runs it for {gang.waited * gang.timeout:.0f} s already")
 
-    def _without_measure(self, state: Any, gang: Gang) -> str | None:
-        """What a member does for which others wait, if nobody measures for how long."""
-        if state.state == "processing" and _has_sorted(state, gang):
-            return "merges"
-        if state.state == "no-worker" or self._waits_for_paused(state, gang) or not self.scheduler.running:
-            return "waits for a worker that runs it"
-        return None
+    def _watch_attempt(self, token: str, attempt: int) -> None:
+        chunks = (chunk for state in self._members(token) for chunk in state.dependencies)
+        seconds = self.gangs.gangs[token].timeout + sum(chunk.nbytes for chunk in chunks) / BYTES_PER_SECOND
+        self.scheduler.loop.call_later(seconds, self._expire, token, attempt, seconds)
 
-    def _watch_aborted(self, token: str, attempt: Attempt) -> None:
-        slowest = max(member.seconds for member in attempt.members.values())
-        limit = PATIENCE * max(self.gangs.gangs[token].timeout, slowest)
-        self.scheduler.loop.call_later(limit, self._check_aborted, token, attempt, limit)
+    def _expire(self, token: str, attempt: int, seconds: float) -> None:
+        self._send(self.gangs.broken(token, attempt, f"it took longer than {seconds:.0f} s"))
+
+    def _watch_stopped(self, token: str, attempt: Attempt) -> None:
+        limit = PATIENCE * self.gangs.gangs[token].timeout
+        self.scheduler.loop.call_later(limit, self._check_stopped, token, attempt, limit)
 
     @logs_errors
-    def _check_aborted(self, token: str, attempt: Attempt, seconds: float) -> None:
-        """Give up members that were told to abort, and neither are ready again nor have finished."""
-        gang = self.gangs.gangs.get(token)
-        if gang is None or gang.attempt is not None:
-            return
+    def _check_stopped(self, token: str, attempt: Attempt, seconds: float) -> None:
+        """Give up a member that was told to end, and still runs."""
         for rank, member in attempt.members.items():
-            state = self.scheduler.tasks.get(self._keys[token].get(rank))
+            state = self.scheduler.tasks.get(self._keys.get(token, {}).get(rank))
             runs = state is not None and state.state == "processing" and state.run_id == member.run_id
-            needed = gang.ready or rank not in attempt.exchanged
-            if runs and needed and rank not in gang.ready:
+            if runs and rank not in attempt.exchanged:
                 self._give_up(state, f"did not stop its exchange in {seconds:.0f} s")
                 return  # the gang has failed
 
@@ -379,21 +355,12 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         else:
             self.fail(state, on.address, error, "gang-given-up")
 
-    def _watch_attempt(self, token: str, attempt: int, seconds: float) -> None:
-        self.scheduler.loop.call_later(seconds, self._expire, token, attempt)
 
-    def _expire(self, token: str, attempt: int) -> None:
-        self._send(self.gangs.expired(token, attempt))
-
-
-def _has_sorted(state: Any, gang: Gang) -> bool:
-    """Whether the present run of a member has sorted its chunks."""
-    return gang.sorted.get(state.run_spec.mark.rank, (None, 0))[0] == state.run_id
-
-
-def _input_bytes(state: Any) -> int:
-    """Bytes of the chunks of a member."""
-    return max(1, sum(chunk.nbytes for chunk in state.dependencies))
+def _waits_for_paused(state: Any) -> bool:
+    """Whether a member waits for a thread of a worker that begins nothing now."""
+    worker = state.processing_on
+    begun = worker is None or state in worker.executing or state in worker.long_running
+    return not begun and worker.status != Status.running
 
 
 def _members_by_token(states: list[Any]) -> dict[str, list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -38,10 +37,9 @@ def note_joined(_: Any) -> None:
 
 def run_member(arrays: list[Any], job: Job, spec: GangSpec) -> tuple[list[Any], ...]:
     """Task: run one member of a gang, for its chunks of each output."""
-    begin = time.monotonic()
     with context_meter.meter("sort"):
         work = job(arrays, spec.rank)
-    with enlist(spec, work.on_devices, time.monotonic() - begin) as member:
+    with enlist(spec, work.on_devices) as member:
         member.exchange(work)
     return work.arrays
 

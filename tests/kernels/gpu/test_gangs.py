@@ -451,6 +451,12 @@ def fail_at(module: str, name: str) -> None:
     setattr(owner, name, failing)
 
 
+def never_connect() -> None:
+    """On a worker: NCCL waits for ever for the other ranks."""
+    owner = import_module("dask_gpusort.chunk.cupy_nccl").NcclCommunicator
+    owner._initialize = lambda *_: threading.Event().wait()
+
+
 def undo_fail(module: str, name: str) -> None:
     """On a worker: undo `fail_at`."""
     owner = import_module(module)
@@ -489,4 +495,23 @@ def test_a_member_out_of_memory(stage: str) -> None:
         client.run(fail_at, *STAGES[stage], workers=[first])
         with pytest.raises(cupy.cuda.memory.OutOfMemoryError):
             dask_gpusort.sort(x, stable=True).compute()
+        del x
+
+
+@pytest.mark.parametrize("fault", ["memory", "connect"])
+def test_an_exchange_that_fails_is_made_again_over_the_connections_of_workers(fault: str) -> None:
+    host, timeout = sample("i8", SIZE), 5.0
+    with used_cluster(2, "tcp") as client, dask.config.set({"gpusort.gang_timeout": timeout}):
+        x = held(host, SIZE // 4 + 1)
+        first, _ = gangs.addresses(client)
+        if fault == "memory":
+            client.run(fail_at, "dask_gpusort.chunk.cupy_nccl", "_like", workers=[first])
+        else:
+            client.run(never_connect, workers=[first])
+        for function in (dask_gpusort.sort, dask_gpusort.unique):
+            begin = time.monotonic()
+            (got,) = fetched(function(x))
+            np.testing.assert_array_equal(got, getattr(np, function.__name__)(host))
+        if fault == "connect":
+            assert time.monotonic() - begin < timeout, "workers that did not connect are known"
         del x
