@@ -140,14 +140,12 @@ _registered: WeakKeyDictionary[Any, dict[str, tuple[str, str | None]]] = WeakKey
 
 def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | None:
     """Register a plugin of the scheduler on the cluster of a client, once; gives the reason why it cannot run there."""
-    if reason := mismatch(client):
-        return reason
-    scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
+    scheduler = getattr(client, "_scheduler_identity", {}).get("id")  # without a message; the client keeps it
     known, name = _registered.setdefault(client, {}), plugin.name
-    if known.get(name, ("", None))[0] != scheduler:
-        reason = None
+    if name not in known or known[name][0] != scheduler:
         try:
-            registered = client.register_plugin(_importers(plugin)[0], name)
+            reason = mismatch(client)
+            registered = client.register_plugin(_importers(plugin)[0], name) if reason is None else None
             if client.asynchronous:
                 client.loop.add_callback(lambda: registered)
         except (AttributeError, ImportError, RuntimeError, TypeError) as error:

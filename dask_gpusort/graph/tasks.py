@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -64,6 +65,12 @@ def chunks_of(name: str, index: Iterable[Any], extra_dims: int = 0, held: Mappin
     return [chunk_of((name, *one, *behind), held) for one in index]
 
 
+@lru_cache(maxsize=1 << 10)
+def _token_of(pickled: bytes) -> str:
+    """The token of an object, which takes Dask milliseconds for many small classes, so it is made once."""
+    return tokenize(pickle.loads(pickled))
+
+
 class ArrayRecipe:
     """Say what Dask arrays are made from: a subclass is a frozen dataclass whose fields determine all tasks."""
 
@@ -73,7 +80,12 @@ class ArrayRecipe:
     @cached_property
     def token(self) -> str:
         """What the names of the tasks contain: equal recipes of a class have equal tasks."""
-        return tokenize(type(self).__name__, *(getattr(self, field.name) for field in fields(self) if field.compare))
+        own = [getattr(self, field.name) for field in fields(self) if field.compare and field.name != "names"]
+        try:
+            made = _token_of(pickle.dumps((type(self).__name__, own), protocol=pickle.HIGHEST_PROTOCOL))
+        except Exception:  # of a function without a name, for instance
+            made = tokenize(type(self).__name__, own)
+        return tokenize(made, self.names)
 
     @property
     def takes_held_chunks(self) -> bool:

@@ -72,8 +72,12 @@ def test_the_plan_is_a_gang_of_all_workers(client):
     assert "9 messages" in text
 
 
-def test_the_client_of_a_gang_sends_its_messages_at_once(client):
-    gang_sort(da.from_array(ARRAY, chunks=10_000))
+def test_the_warm_up_alone_changes_the_client(client, monkeypatch):
+    monkeypatch.setattr(clusters, "_open_connections", lambda *_: None)
+    monkeypatch.setattr(client.scheduler_comm, "interval", 0.01)
+    gang_sort(da.from_array(ARRAY, chunks=10_000)).compute()
+    assert client.scheduler_comm.interval == 0.01
+    dask_gpusort.warm_up(client, dtypes=["i8"])
     assert client.scheduler_comm.interval == 0
 
 
