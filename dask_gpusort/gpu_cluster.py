@@ -96,7 +96,7 @@ def cluster(
     -----
     Unless ``asynchronous=True``, the plugins of `dask_gpusort.scheduler_plugins` are installed: messages between the
     scheduler and the workers are sent without delay, where distributed waits up to 5 ms, and tasks with dependencies
-    are never treated as root tasks.
+    are never treated as root tasks. Workers poll UCX, unless the environment has another `UCXPY_PROGRESS_MODE`.
 
     Workers are processes that import the main module again. In a script, call this function under
     ``if __name__ == "__main__":``.
@@ -124,7 +124,9 @@ def cluster(
     settings |= options
     if settings["protocol"].startswith("ucx"):
         settings["scheduler_kwargs"] = {"protocol": SCHEDULER_PROTOCOL, **settings.get("scheduler_kwargs", {})}
-    started = dask_cuda.LocalCUDACluster(**settings)
+    # UCXX keeps the loop of a worker busy in each of its modes; the threads of tasks wait least for it in this one.
+    with dask.config.set({"distributed.nanny.pre-spawn-environ.UCXPY_PROGRESS_MODE": "polling"}):
+        started = dask_cuda.LocalCUDACluster(**settings)
     if not started.asynchronous:
         install_plugins(started)
     return started

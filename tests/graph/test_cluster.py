@@ -79,6 +79,18 @@ def test_options_of_the_scheduler_are_kept(monkeypatch, cluster_options):
     assert cluster_options[0]["scheduler_kwargs"] == {"protocol": "tcp://", "idle_timeout": 9}
 
 
+def test_workers_poll_ucx(monkeypatch):
+    def mode():
+        return dask.config.get("distributed.nanny.pre-spawn-environ").get("UCXPY_PROGRESS_MODE")
+
+    def made(**_):
+        return SimpleNamespace(asynchronous=True, mode=mode())
+
+    monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace(LocalCUDACluster=made))
+    assert dask_gpusort.cluster().mode == "polling"
+    assert mode() is None
+
+
 #: Workers in this process have no memory limit: the process holds what other tests left, and would pause them.
 IN_PROCESS = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
 
