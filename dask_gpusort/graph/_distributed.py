@@ -135,7 +135,7 @@ def _has(owner: type, name: str) -> bool:
 
 
 #: The scheduler on which each client has registered a plugin, by the plugin's name, and why that failed.
-_registered: WeakKeyDictionary[Any, dict[str, tuple[str, str | None]]] = WeakKeyDictionary()
+_registered: WeakKeyDictionary[Any, dict[str, tuple[str | None, str | None]]] = WeakKeyDictionary()
 
 
 def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | None:

@@ -305,7 +305,7 @@ def test_an_exchange_that_fails_is_made_again(client, tmp_path):
 
 
 def test_an_exchange_that_fails_twice_is_an_error(client, tmp_path):
-    with gangs.patched_exchange(client, fails(2, str(tmp_path))):
+    with gangs.patched_exchange(client, fails(1000, str(tmp_path))):
         error = gangs.error_of(client.compute(gang_sort(da.from_array(ARRAY, chunks=1000))))
         assert re.search("no route to host.*exchange='tasks'", str(error))
 
