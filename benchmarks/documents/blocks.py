@@ -185,11 +185,11 @@ MULTI_GPU = """
 HEADLINES = """
 2^26 int64 in 64 chunks, two Xeon threads; NumPy: one | cores_cpu | sort-int64/2 | NumPy
 the same, 16 Xeon threads; Polars: 16 | cores_cpu | sort-int64/16 | NumPy; Polars
-51.2M int64 in 64 chunks, two Xeon threads | core_cpu | sort | `dask.dataframe` sort_values
+51.2M int64 in 64 chunks, two EPYC threads | core_cpu | sort | `dask.dataframe` sort_values
 2 GiB of int64, Zarr to Zarr, 2 workers of 512 MiB, 2 Xeon cores | larger_than_memory_cpu | sort-int64 | DuckDB; copy
-five quantiles of 51.2M float64, two Xeon threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
-xarray's median with numbagg, held (730, 300, 400) float32, 2 Xeon threads | order_statistics_cpu | median/73 | xarray
-`unique` of 12.8M distinct int64 in 16 chunks, two Xeon threads | sorted_order_cpu | unique | da.unique
+five quantiles of 51.2M float64, two EPYC threads; da: approximate | order_statistics_cpu | quantiles | da.percentile
+xarray's median with numbagg, held (730, 300, 400) float32, 2 EPYC threads | order_statistics_cpu | median/73 | xarray
+`unique` of 12.8M distinct int64 in 16 chunks, two EPYC threads | sorted_order_cpu | unique | da.unique
 2^28 int64 in 16 CuPy chunks, one H200; CuPy: one array | gpu_dask_arrays | sort/int64/16 | CuPy
 2^30 uint32 on each of two H200 | multi_gpu | u32-30/2 | PyTorch + NCCL
 """

@@ -28,7 +28,7 @@ import numpy as np
 from dask.typing import Key
 
 from ..chunk.checks import Blocks, declared_chunks
-from ..chunk.memory import RunList
+from ..chunk.memory import RETURNED_BYTES, RunList, return_free_memory
 from ..chunk.numpy_split import Divided, divide, divide_in_place, order_nans, sample_keys, sort_pieces
 from ..graph._dask import List, Task
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
@@ -80,8 +80,8 @@ def ranks_of_groups(size: int, groups: int) -> IntArray:
     return np.array([size * group // groups for group in range(groups + 1)], np.int64)
 
 
-def scan_table(divided: list[Divided], splitters: np.ndarray, plan: Plan) -> Table:
-    """Task: where each group is cut."""
+def scan_table(divided: list[Divided], splitters: np.ndarray, plan: Plan, made: bool) -> Table:
+    """Task: where each group is cut. Chunks that tasks have `made` are freed by now."""
     runs, ends = order_nans(divided, plan.order), np.stack([run.ends for run in divided])
     ranks = ranks_of_groups(int(ends[:, -1].sum()), len(plan.groups))
     cuts, far = find_cuts(ends, splitters, ranks)
@@ -92,6 +92,8 @@ def scan_table(divided: list[Divided], splitters: np.ndarray, plan: Plan) -> Tab
         again = [divide_in_place(keys, run.numbers, splitters) for keys, run in zip(runs, divided, strict=True)]
         cuts, far = find_cuts(np.stack(again), splitters, ranks)
         assert not far
+    if made and sum(run.nbytes for run in runs) >= RETURNED_BYTES:
+        return_free_memory()
     return Table(runs, cuts, divided)
 
 
@@ -145,7 +147,7 @@ class SortLast(ArrayRecipe):
         divided = [
             tasks.add("sort-count", number, divide_run, run, plan.order, splitters) for number, run in enumerate(runs)
         ]
-        table = tasks.add("sort-scan", 0, scan_table, List(*divided), splitters, plan)
+        table = tasks.add("sort-scan", 0, scan_table, List(*divided), splitters, plan, not held)
         for group in range(len(plan.groups)):
             tasks.add("sort-merge", group, sort_group, table, group, plan.order)
         return tasks

@@ -79,6 +79,20 @@ def test_memory_of_large_runs_returns_to_the_system(monkeypatch, least):
     assert returned == [800] * (least == 800)
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_memory_of_chunks_that_tasks_have_made_returns_before_they_are_sorted(monkeypatch, held):
+    returned = []
+    monkeypatch.setattr("dask_gpusort.builders.sort_last.RETURNED_BYTES", 800)
+    monkeypatch.setattr("dask_gpusort.builders.sort_last.return_free_memory", lambda: returned.append(held))
+    x = da.arange(100, chunks=10)
+    with groups(2):
+        found = dask_gpusort.sort(x.persist() if held else x, exchange="gather")
+    tasks = tasks_of(found)
+    computed(found)
+    assert any(str(key[0]).startswith("sort-scan") for key in tasks)
+    assert returned == [False] * (not held)
+
+
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("method", ["radix", "merge"])
 @given(data=st.data())
