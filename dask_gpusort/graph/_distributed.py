@@ -135,17 +135,19 @@ def _has(owner: type, name: str) -> bool:
 
 
 #: The scheduler on which each client has registered a plugin, by the plugin's name, and why that failed.
-_registered: WeakKeyDictionary[Any, dict[str, tuple[str | None, str | None]]] = WeakKeyDictionary()
+_registered: WeakKeyDictionary[Any, dict[str, tuple[str, str | None]]] = WeakKeyDictionary()
 
 
 def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | None:
     """Register a plugin of the scheduler on the cluster of a client, once; gives the reason why it cannot run there."""
-    scheduler = getattr(client, "_scheduler_identity", {}).get("id")  # without a message; the client keeps it
+    if reason := mismatch(client):
+        return reason
+    scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
     known, name = _registered.setdefault(client, {}), plugin.name
-    if name not in known or known[name][0] != scheduler:
+    if known.get(name, ("", None))[0] != scheduler:
+        reason = None
         try:
-            reason = mismatch(client)
-            registered = client.register_plugin(_importers(plugin)[0], name) if reason is None else None
+            registered = client.register_plugin(_importers(plugin)[0], name)
             if client.asynchronous:
                 client.loop.add_callback(lambda: registered)
         except (AttributeError, ImportError, RuntimeError, TypeError) as error:

@@ -410,15 +410,16 @@ def test_a_restarted_cluster_sorts_again(client, gate):
 def test_messages_to_unknown_members_and_gangs_are_ignored(client):
     def send(dask_scheduler):
         for worker in dask_scheduler.workers:
-            for op in ("start", "abort", "cancel", "error"):
+            for op in ("start", "cancel", "error"):
                 message = {"op": f"sort-gang-{op}", "token": "x", "rank": 0, "run_id": -5, "attempt": 3}
                 dask_scheduler.worker_send(worker, message)
 
     def report(dask_worker):
         plugin = dask_worker.plugins["gpusort-gang"]
         fields = {"token": "x", "rank": 0, "run_id": -5}
-        plugin.send("sort-gang-ready", **fields, summaries=b"", offer=None, broken=None)
+        plugin.send("sort-gang-ready", **fields, summaries=b"", offer=None)
         plugin.send("sort-gang-exchanged", **fields, attempt=7)
+        plugin.send("sort-gang-broken", **fields, attempt=7, why="nothing")
 
     gang_sort(da.from_array(ARRAY, chunks=1000)).compute()
     client.run_on_scheduler(send)
