@@ -158,7 +158,7 @@ async def _ask_scheduler(client: Any, keys: list[Key]) -> tuple[dict[Key, Any], 
 
 
 def workers_in_use(kind: Kind, client: Any, library: str, known: dict[str, Any] | None = None) -> Workers:
-    """Threads of the scheduler in use, or its GPUs, and the memory of each; `known` is what the scheduler has answered."""
+    """Threads of the scheduler in use, or its GPUs, and the memory of each; `known` is what it answered."""
     devices = library == "cupy"
     if kind != "distributed" and devices:
         return Workers(threads=1, memory=own_device_memory(), devices=True)
