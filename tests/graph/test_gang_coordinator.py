@@ -69,7 +69,7 @@ def test_stale_reports_are_ignored(gangs):
     assert gangs.left("x", 0) == gangs.forget("x") == gangs.failed("x", None) == []
     assert finish(gangs, "g", started) == []
     assert gangs.broken("g", started, "") == []
-    assert gangs.gangs["g"].failures == 0
+    assert gangs.gangs["g"].failures == []
 
 
 def test_a_member_that_leaves_while_others_wait_is_cancelled(gangs):
@@ -115,7 +115,7 @@ def test_a_timer_from_before_a_restart_ends_no_attempt_after_it():
         start_all(gangs)
         gangs.forget_all() if len(watched) == 1 else None
     assert gangs.broken(*watched[0], "") == []
-    assert gangs.gangs["g"].failures == 0
+    assert gangs.gangs["g"].failures == []
 
 
 def test_a_lost_worker_ends_the_exchanges_that_use_it_and_frees_others(gangs):
@@ -142,7 +142,18 @@ def test_an_exchange_that_fails_is_made_again_once(gangs):
     assert ops(messages, "run_id") == [("a", ERROR, 3), ("b", ERROR, 4)]
     with pytest.raises(RuntimeError, match="2 times .* because another reason: use exchange='tasks'"):
         raise messages[-1].fields["error"]
-    assert gangs.gangs["g"].failures == 0
+    assert gangs.gangs["g"].failures == []
+
+
+@pytest.mark.parametrize("worker", ["b", "c"])
+def test_a_failure_is_that_of_a_worker_that_is_lost_behind_it(gangs, worker):
+    gangs.broken("g", start_all(gangs, offer=b"first")[0].fields["attempt"], "no route to host")
+    gangs.lost(worker)
+    messages = start_all(gangs, workers="ad", first=3, offer=b"second")
+    assert (communicator(messages) is not None) == (worker == "b")
+    assert {op for _, op in ops(gangs.broken("g", messages[0].fields["attempt"], "a reason")) if op != CLOSE} == {
+        CANCEL if worker == "b" else ERROR
+    }
 
 
 def test_an_exchange_that_ends_forgets_failures(gangs):
@@ -361,7 +372,7 @@ class World:
         )
 
     def break_one(self, token, attempt):
-        self.gangs.gangs[token].failures = 0  # as many as Hypothesis likes
+        self.gangs.gangs[token].failures = []  # as many as Hypothesis likes
         self.send(self.gangs.broken(token, attempt, "a reason"))
 
 

@@ -88,7 +88,8 @@ class Gang:
     timeout: float  # in seconds, as in `config`
     ready: dict[int, Member] = field(default_factory=dict)  # members that wait, by rank
     attempt: Attempt | None = None  # the exchange in progress
-    failures: int = 0  # attempts that failed, though no worker was lost
+    #: The workers of each attempt that failed, though none of them is lost.
+    failures: list[set[str]] = field(default_factory=list)
     #: Checksums of the summaries that finished members have used, by rank.
     digests: dict[int, bytes] = field(default_factory=dict)
     #: Time-outs for which its members have waited for one that no worker runs.
@@ -161,7 +162,8 @@ class Gangs:
         gang.digests = {number: member.digest for number, member in running.members.items()}
         if len(running.exchanged) < gang.size:
             return []
-        gang.attempt, gang.failures = None, 0
+        gang.attempt = None
+        gang.failures.clear()
         return self._start()
 
     def broken(self, token: str, attempt: int, why: str) -> list[Message]:
@@ -169,11 +171,11 @@ class Gangs:
         gang = self.gangs.get(token)
         if gang is None or gang.attempt is None or gang.attempt.number != attempt:
             return []
-        gang.failures += 1
+        gang.failures.append(gang.attempt.workers)
         if gang.attempt.kept is not None and not gang.attempt.kept.connected:
             self._unconnected.add(gang.attempt.ranks)
-        if gang.failures >= MOST_FAILURES:
-            return self.failed(token, _too_many_failures(gang.failures, why))
+        if len(gang.failures) >= MOST_FAILURES:
+            return self.failed(token, _too_many_failures(len(gang.failures), why))
         return self._stop(token) + self._start()
 
     def left(self, token: str, rank: int) -> list[Message]:
@@ -195,6 +197,8 @@ class Gangs:
         """A worker is gone. Its members have left."""
         running = [token for token, gang in self.gangs.items() if gang.attempt and worker in gang.attempt.workers]
         messages = [message for token in running for message in self._stop(token)]
+        for gang in self.gangs.values():  # others notice the loss of a worker first, as an exchange that fails
+            gang.failures = [workers for workers in gang.failures if worker not in workers]
         for addresses in [addresses for addresses in self.communicators if worker in addresses]:
             messages += self._close(addresses)
         self._unconnected = {addresses for addresses in self._unconnected if worker not in addresses}
@@ -205,7 +209,7 @@ class Gangs:
         """A member raised an exception: the others raise it too."""
         if token not in self.gangs:
             return []
-        self.gangs[token].failures = 0
+        self.gangs[token].failures.clear()
         return self._dismiss(token, ERROR, error=error) + self._start()
 
     def _dismiss(self, token: str, op: str, **fields: Any) -> list[Message]:
