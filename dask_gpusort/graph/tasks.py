@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -65,12 +64,6 @@ def chunks_of(name: str, index: Iterable[Any], extra_dims: int = 0, held: Mappin
     return [chunk_of((name, *one, *behind), held) for one in index]
 
 
-@lru_cache(maxsize=1 << 10)
-def _token_of(pickled: bytes) -> str:
-    """The token of an object, which takes Dask milliseconds for many small classes, so it is made once."""
-    return tokenize(pickle.loads(pickled))
-
-
 class ArrayRecipe:
     """Say what Dask arrays are made from: a subclass is a frozen dataclass whose fields determine all tasks."""
 
@@ -80,12 +73,7 @@ class ArrayRecipe:
     @cached_property
     def token(self) -> str:
         """What the names of the tasks contain: equal recipes of a class have equal tasks."""
-        own = [getattr(self, field.name) for field in fields(self) if field.compare and field.name != "names"]
-        try:
-            made = _token_of(pickle.dumps((type(self).__name__, own), protocol=pickle.HIGHEST_PROTOCOL))
-        except Exception:  # of a function without a name, for instance
-            made = tokenize(type(self).__name__, own)
-        return tokenize(made, self.names)
+        return tokenize(type(self).__name__, *(getattr(self, field.name) for field in fields(self) if field.compare))
 
     @property
     def takes_held_chunks(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import cloudpickle
 import dask
@@ -103,6 +104,17 @@ def test_the_plan_counts_the_tasks(exchange, method, data):
         found = dask_gpusort.sort(x, exchange=exchange, method=method)
         (plan,) = plans_of(dask_gpusort.sort, x, exchange=exchange, method=method)
     assert num_tasks(plan) == len(own_tasks(found))
+
+
+def test_a_function_that_is_defined_again_gives_other_names(monkeypatch):
+    """As in a notebook: the function of the same name and module is another one."""
+    found = []
+    for less in (lambda a, b: a < b, lambda a, b: a > b):
+        less.__name__ = less.__qualname__ = "less"
+        less.__module__ = "__main__"
+        monkeypatch.setattr(sys.modules["__main__"], "less", less, raising=False)
+        found.append(dask_gpusort.sort(da.arange(10, chunks=5), less=less).name)
+    assert found[0] != found[1]
 
 
 def test_dependencies_of_a_task_stay_small():
