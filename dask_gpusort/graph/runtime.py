@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib.util
 import math
@@ -75,7 +74,7 @@ class Runtime:
     @cached_property
     def workers(self) -> Workers:
         """Threads of the scheduler, or its GPUs, and the memory of each; a cluster is asked once."""
-        return workers_in_use(self.kind, self.client, self.library, self.__dict__.get("_cluster"))
+        return workers_in_use(self.kind, self.client, self.library)
 
     @property
     def memory(self) -> int | None:
@@ -94,8 +93,7 @@ class Runtime:
         keys = [(array.name, *index) for array in arrays for index in np.ndindex(array.numblocks)]
         if len(keys) < 2:
             return []
-        # Plans for held chunks ask for the workers next: one wait for both is some 1.5 ms less.
-        held, self.__dict__["_cluster"] = self.client.sync(_ask_scheduler, self.client, keys)
+        held = self.client.sync(self.client.scheduler.who_has, keys=keys)
         workers = [next(iter(held.get(key) or ()), None) for key in keys]
         return workers if any(workers) else []
 
@@ -150,15 +148,8 @@ def _asynchronous_client() -> Any:
     return client if client.asynchronous else None
 
 
-async def _ask_scheduler(client: Any, keys: list[Key]) -> tuple[dict[Key, Any], dict[str, Any]]:
-    """The holders of some keys, and what `workers_of_cluster` gives."""
-    asked = client.scheduler.who_has(keys=keys), client.scheduler.identity(n_workers=-1)
-    held, identity = await asyncio.gather(*asked)
-    return held, identity["workers"]
-
-
-def workers_in_use(kind: Kind, client: Any, library: str, known: dict[str, Any] | None = None) -> Workers:
-    """Threads of the scheduler in use, or its GPUs, and the memory of each; `known` is what it answered."""
+def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
+    """Threads of the scheduler in use, or its GPUs, and the memory of each."""
     devices = library == "cupy"
     if kind != "distributed" and devices:
         return Workers(threads=1, memory=own_device_memory(), devices=True)
@@ -166,7 +157,7 @@ def workers_in_use(kind: Kind, client: Any, library: str, known: dict[str, Any] 
         return Workers(threads=1)
     if kind != "distributed":
         return Workers(threads=_threads_in_use())
-    workers = list((known or workers_of_cluster(client)).values()) if not client.asynchronous else []
+    workers = list(workers_of_cluster(client).values()) if not client.asynchronous else []
     if devices:
         # Workers report this through NVML: others have none, except if no worker reports it. Then the GPUs of all are
         # assumed to be like those of this process.

@@ -56,13 +56,13 @@ class Client:
         self.scheduler = self.scheduler_comm = self
         self._placed: dict[str, Sequence[int]] = {}  # holders of arrays by their names
 
-    def sync(self, function: Any, *arguments: Any, **options: Any) -> Any:
-        return asyncio.run(function(*arguments, **options))
+    def sync(self, function: Any, **options: Any) -> Any:
+        return function(**options)
 
-    async def identity(self, **_: Any) -> dict[str, Any]:
+    def identity(self, **_: Any) -> dict[str, Any]:
         return {"workers": {address: {"nthreads": 1, "memory_limit": self.memory} for address in self.addresses}}
 
-    async def who_has(self, keys: Sequence[Any]) -> dict[Any, list[str]]:
+    def who_has(self, keys: Sequence[Any]) -> dict[Any, list[str]]:
         found = {key: self._placed.get(key[0], self.holders) for key in keys}
         return {key: [self.addresses[held[sum(key[1:]) % len(held)]]] for key, held in found.items() if held}
 
