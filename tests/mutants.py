@@ -237,10 +237,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
         "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
         "unique: first positions of a part": ("int(given.decision.starts[part])", "0"),
-        "unique: the side of a part": ("part >= self.tally.second", "part > self.tally.second"),
-        "unique: positions as they arrived": ("np.arange(start, start + len(run)", "np.arange(len(run)"),
+        "unique: the side of a part": ("positions >= rows[", "positions > rows["),
+        "unique: positions as they arrived": ("np.arange(*end, dtype=dtype", "np.arange(end[1] - end[0], dtype=dtype"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
-        "ranks: keys before those of a group": ("- self.counts[0] + self.offset.before", "- self.counts[0]"),
+        "sets: sides of the last of ties": ("amounts.take(self.bounds[1:] - 1)", "amounts.take(self.bounds[:-1])"),
+        "sets: NaN of both sides in any order": ("first[-1:], last[-1:] = ~others.all(), others.any()", "pass"),
+        "ranks: keys before those of a group": ("sums += start", "pass"),
     },
     "plan/test_distinct_plan.py": {
         "unique: parts in order": ("tuple(sorted(part for bundle", "tuple(list(part for bundle"),
@@ -258,7 +260,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "sets: NaN of the first": ("(~second | nans)", "~second"),
     },
     "rank": {
-        "ranks: the mean of ties": ("before + (counts + 1) / 2", "before + counts / 2"),
+        "ranks: the mean of ties": ("found = before + after", "found = before + before"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
     },
     "api/test_ranks.py": {

@@ -125,7 +125,7 @@ class Unique:
     @property
     def tally(self) -> Tally:
         """What is counted of tie groups."""
-        return Tally(self.equal_nan, self.counts)
+        return Tally(self.equal_nan)
 
     @property
     def makes(self) -> dict[str, Callable[[Numbered], Any]]:
@@ -258,7 +258,7 @@ class Sides:
         """Make arrays of the tie groups of the distinct keys of both sides."""
         request, _ = stable_keys(self.joined)
         plan = plan_distinct(request, self.joined, columns, given=self.given, second=self.second)
-        tally = Tally(counted=True, second=self.second)
+        tally = Tally(second=self.second)
         results = {output: _dtype_of(output.what, self.joined) for output in outputs}
         return run_program(self.joined, request, plan, tally, results)
 

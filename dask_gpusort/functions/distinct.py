@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import math
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -33,7 +35,7 @@ from ..chunk import complete, numpy_ops, ops_for
 from ..chunk.distinct import Columns, find_distinct
 from ..chunk.reducers import leave_out_nan
 from ..chunk.run import Run
-from ..chunk.tie_groups import Ranking, TieGroups, are_nan, ranks_of_groups
+from ..chunk.tie_groups import Ranking, TieGroups, are_nan, may_be_nan, ranks_of_groups
 from ..order import Order
 from ..table import IntArray, RankSummary, exclusive_scan
 from .program import Ends, Given, Made, Superstep, ends_of_cuts
@@ -47,9 +49,7 @@ class Offset(NamedTuple):
 
     number: int = 0  # of the first tie group
     before: int = 0  # keys of the input in earlier groups
-    groups: int = 0  # tie groups of all
-    keys: int = 0  # of the input
-    nans: int = 0  # of all keys, where all NaN are one tie group
+    nans: int = 0  # keys of the whole input that are NaN
 
 
 NO_OFFSET = Offset()
@@ -60,22 +60,41 @@ class Numbered:
     """Hold the tie groups of the distinct keys of all parts in one group of keys."""
 
     groups: TieGroups
-    amounts: Any  # shape (n,): keys of the input that each distinct key of a part stands for
-    counts: list[Any]  # shape (groups,) each: keys of the input on each side
-    firsts: list[Any]  # shape (groups,) each: the first position on each side, -1 if there is none
+    amounts: Any = None  # shape (n,): keys of the input for which each distinct key of a part stands; None if unknown
+    firsts: Any = None  # shape (n,): their first positions; None if not wanted
+    second: Any = None  # shape (n,): whether the part is of the second side, whose keys follow equal ones of the first
     offset: Offset = NO_OFFSET
 
     @property
     def numbers(self) -> Any:
-        """Number of each tie group in the whole."""
-        first = self.offset.number
-        return np.arange(first, first + self.groups.count, like=self.groups.bounds)
+        """The number of each key's tie group in the whole."""
+        return self.groups.numbers + self.offset.number
+
+    @cached_property
+    def ends(self) -> Any:
+        """Keys of the input before each tie group, and behind all: shape (groups + 1,)."""
+        return self.groups.sums_before(self.amounts, self.offset.before)
 
     @property
-    def before(self) -> Any:
-        """Keys of the input in earlier tie groups, for each tie group."""
-        ends: Any = np.cumsum(self.counts[0])
-        return ends - self.counts[0] + self.offset.before
+    def counts(self) -> Any:
+        """Keys of the input in each tie group."""
+        return self.amounts.astype(np.int64) if self.groups.all_differ else np.diff(self.ends)
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """Whether each tie group has keys of the first side, and of the second."""
+        groups, second = self.groups, self.second
+        first, last = ~groups.of_firsts(second), groups.of_lasts(second).copy()
+        if groups.count and may_be_nan(groups.keys.dtype):  # the order of NaN is no order of the sides
+            others = second[int(groups.bounds[-2]) :]
+            first[-1:], last[-1:] = ~others.all(), others.any()
+        return first, last
+
+    def first_positions(self, side: int) -> Any:
+        """The first position of each tie group on a side, -1 if there is none."""
+        if self.second is None:
+            return self.groups.of_firsts(self.firsts)
+        return self.groups.first_where(self.second if side else ~self.second, self.firsts)
 
     @property
     def nans(self) -> Any:
@@ -85,38 +104,36 @@ class Numbered:
     @property
     def passed(self) -> Any:
         """Keys of the input that precede those that each key stands for."""
-        return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.offset.before
+        found = np.cumsum(self.amounts, dtype=np.int64)
+        found -= self.amounts
+        found += self.offset.before
+        return found
 
     @property
     def header(self) -> IntArray:
-        """What others must know: how many tie groups there are, their keys, and how many of these are NaN."""
-        return np.array([self.groups.count, int(self.amounts.sum()), int(self.amounts[self.nans].sum())])
+        """What others must know: how many tie groups there are, and, if counted, their keys, and how many are NaN."""
+        if self.amounts is None:
+            return np.array([self.groups.count, 0, 0])
+        nans = self.amounts[self.nans] if may_be_nan(self.groups.keys.dtype) else self.amounts[:0]
+        return np.array([self.groups.count, int(self.amounts.sum()), int(nans.sum())])
 
     def placed(self, headers: IntArray, number: int) -> Numbered:
         """Put these tie groups behind those of earlier groups of keys."""
         first, before, _ = headers[:number].sum(axis=0).tolist()
-        return replace(self, offset=Offset(first, before, *headers.sum(axis=0).tolist()))
+        return replace(self, offset=Offset(first, before, int(headers[:, 2].sum())))
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Say what is counted of tie groups, and on which sides."""
+    """Say when keys are one tie group, and which parts are of the second side."""
 
     equal_nan: bool = True  # whether all NaN are one tie group
-    counted: bool = False  # whether counts are wanted; without a column of them each key counts once
     second: int | None = None  # the first chunk, or the first part, of the second side; None if there is one side
 
     def number(self, column: dict[str, Any]) -> Numbered:
         """Find the tie groups of sorted keys; `column` has "values", and "counts", "firsts" and "second" if known."""
         groups = ops_for(column["values"]).tie_groups(column["values"], self.equal_nan)
-        sides = (
-            [np.ones_like(groups.keys, dtype=bool)] if self.second is None else [~column["second"], column["second"]]
-        )
-        amounts = column["counts"] if "counts" in column else np.ones_like(groups.keys, dtype=np.int64)
-        alone = self.second is None
-        counts = [groups.sums(amounts if alone else amounts * side) for side in sides] if self.counted else []
-        firsts = [groups.first_where(side, column["firsts"]) for side in sides] if "firsts" in column else []
-        return Numbered(groups, amounts, counts, firsts)
+        return Numbered(groups, column.get("counts"), column.get("firsts"), column.get("second"))
 
 
 # ------------------------------------------------------------------------------------------------------------- results
@@ -131,25 +148,35 @@ class OfGroups:
     side: int = 0  # of counts and firsts
 
     def __call__(self, numbered: Numbered) -> Any:
-        found = numbered.groups.values if self.what == "values" else getattr(numbered, self.what)[self.side]
+        if self.what == "counts":
+            return numbered.counts
+        if self.what == "firsts":
+            return numbered.first_positions(self.side)[self._kept(numbered)]
+        groups = numbered.groups
+        return groups.values if self.keep == "all" else groups.keys[groups.bounds[self._kept(numbered)]]
+
+    def _kept(self, numbered: Numbered) -> Any:
+        """The numbers of the tie groups that are kept."""
         if self.keep == "all":
-            return found
-        first, second = (count > 0 for count in numbered.counts)
-        nans = are_nan(numbered.groups.values)
+            return slice(None)
+        first, second = numbered.sides
         # A tie group of NaN counts as one for each side, which the other side lacks.
-        kept = {
-            "both": first & second & ~nans,
-            "first": first & (~second | nans),
-            "one": (first ^ second) | nans,
-        }[self.keep]
+        nans = numbered.groups.of_firsts(numbered.nans)
+        kept = np.flatnonzero(
+            {
+                "both": first & second & ~nans,
+                "first": first & (~second | nans),
+                "one": (first ^ second) | nans,
+            }[self.keep]
+        )
         # NaN of both sides differ, so that each side has one.
-        twice = self.keep == "one" and len(kept) and bool((first & second & nans)[-1])
-        return np.concatenate([found.compress(kept), *([found[-1:]] if twice else [])])
+        twice = self.keep == "one" and len(first) and bool((first & second & nans)[-1])
+        return np.concatenate([kept, kept[-1:]]) if twice else kept
 
 
 def numbers(numbered: Numbered) -> Any:
     """The number of each key's tie group."""
-    return numbered.numbers[numbered.groups.numbers]
+    return numbered.numbers
 
 
 @dataclass(frozen=True)
@@ -163,9 +190,10 @@ class RankOf:
         ranking.refuse_nan(nans)
         if ranking.method == "ordinal":
             ranks = numbered.passed + 1
+        elif ranking.method == "dense":
+            ranks = numbered.numbers + 1
         else:
-            of_groups = numbered.numbers, numbered.before, numbered.counts[0]
-            ranks = groups.spread(ranks_of_groups(ranking.method, *of_groups))
+            ranks = groups.spread(ranks_of_groups(ranking.method, None, numbered.ends[:-1], numbered.ends[1:]))
         ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
         if nans and ranking.nan_policy == "propagate":
             ranks[:] = np.nan
@@ -292,18 +320,29 @@ class Merged:
         return [*sent(self.columns), *["second"] * (self.tally.second is not None), *["positions"] * replies]
 
     def merge(self, given: Given, replies: bool) -> Run:
-        """Sort what has arrived, as the user's keys; with `replies`, with their positions as they arrived."""
-        pieces, start = [], 0
-        for part, run in given.pieces:
-            columns = dict(zip(sent(self.columns), run.values, strict=True))
-            if "firsts" in columns:
-                columns["firsts"] = columns["firsts"] + int(given.decision.starts[part])
-            if self.tally.second is not None:
-                columns["second"] = np.full_like(run.keys, part >= self.tally.second, dtype=bool, shape=(len(run),))
-            if replies:
-                columns["positions"] = np.arange(start, start + len(run), dtype=np.int64, like=run.keys)
-            pieces.append(Run(run.keys, tuple(columns.values())))
-            start += len(run)
+        """Merge what has arrived, as the user's keys; with `replies`, with their positions as they arrived."""
+        pieces = [run for _, run in given.pieces]
+        if self.columns.firsts:  # the last column
+            pieces = [
+                Run(run.keys, (*run.values[:-1], run.values[-1] + int(given.decision.starts[part])))
+                for part, run in given.pieces
+            ]
+        ops, second = ops_for(pieces[0].keys), self.tally.second
+        if not replies and second is None:
+            return self._merge(pieces)
+        # Positions alone move with the keys: kernels move one companion.
+        rows = list(accumulate(map(len, pieces), initial=0))
+        dtype = np.uint32 if rows[-1] <= np.iinfo(np.uint32).max else np.int64
+        ends = zip(pieces, pairwise(rows), strict=True)
+        merged = self._merge([Run(run.keys, (np.arange(*end, dtype=dtype, like=run.keys),)) for run, end in ends])
+        (positions,) = merged.values
+        values = [ops.concatenate(own)[positions] for own in zip(*(run.values for run in pieces), strict=True)]
+        if second is not None:
+            parts = [part for part, _ in given.pieces]
+            values.append(positions >= rows[bisect_left(parts, second)])
+        return Run(merged.keys, (*values, *[positions] * replies))
+
+    def _merge(self, pieces: Sequence[Run]) -> Run:
         # A merge of several pieces copies them; it may write to one alone, which another group may have, too.
         ops = ops_for(pieces[0].keys)
         merged = ops.merge(pieces if len(pieces) > 1 else [pieces[0].copy()], self.order)

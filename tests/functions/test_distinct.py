@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import oracle, programs
 
@@ -30,19 +30,21 @@ def program(dtype, columns, groups, tally, makes, reply=None, samples=4, divided
 
 
 def arrays_of(drawn, dtype):
-    """Chunks of each part; of floats 9 is NaN, and -3 a NaN of other bits."""
+    """Chunks of each part; of inexact numbers 9 is NaN, -3 a NaN of other bits, and -2 the negative zero."""
     parts = [[np.array(chunk, dtype) for chunk in part] for part in drawn]
-    if np.dtype(dtype).kind == "f":
+    if np.dtype(dtype).kind in "fc":
         for chunk in (chunk for part in parts for chunk in part):
-            chunk[chunk == 9] = np.nan
-            chunk[chunk == -3] = np.copysign(np.nan, -1)
+            for value, other in ((9, np.nan), (-3, np.copysign(np.nan, -1)), (-2, -0.0)):
+                chunk[chunk == value] = other
+            if chunk.dtype.kind == "c":  # so that NaN differ in their order
+                chunk.imag[chunk.real > 7] = np.nan
     return parts, np.concatenate([chunk for part in parts for chunk in part])
 
 
 @given(KEYS, st.sampled_from(["i2", "f4", "f8", "U2"]), st.integers(1, 6), st.integers(1, 9))
 def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
     parts, whole = arrays_of(drawn, dtype)
-    columns, tally = Columns(counts=True, firsts=True, inverse=True), distinct.Tally(counted=True)
+    columns, tally = Columns(counts=True, firsts=True, inverse=True), distinct.Tally()
     makes = tuple(map(distinct.OfGroups, ("values", "firsts", "counts")))
     steps = program(dtype, columns, groups, tally, makes, distinct.numbers, samples)
     *_, replied, spread = programs.run(steps, parts, groups)
@@ -64,23 +66,24 @@ def test_ranks_of_parts_in_groups(drawn, groups, pct, method):
     parts, whole = arrays_of(drawn, "f8")
     ranking = Ranking(method, "omit", pct)
     columns = Columns(counts=True, inverse=True, repeats=method == "ordinal")
-    tally, rank = distinct.Tally(counted=True), distinct.RankOf(ranking)
+    tally, rank = distinct.Tally(), distinct.RankOf(ranking)
     steps = program("f8", columns, groups, tally, (), rank, divided=pct)
     found = np.concatenate([chunk for one in programs.run(steps, parts, groups)[-1] for chunk in one.arrays[0]])
     oracle.assert_same_values(found, rank_rows(whole, ranking, 0))
 
 
-@given(KEYS, st.integers(0, 5), st.integers(1, 6))
-def test_tie_groups_of_two_sides(drawn, second, groups):
-    parts, _ = arrays_of(drawn, "f8")
+@example([[[9]], [[8]]], "c16", 1, 1)
+@given(KEYS, st.sampled_from(["i2", "f4", "f8", "c16", "U2", "O"]), st.integers(0, 5), st.integers(1, 6))
+def test_tie_groups_of_two_sides(drawn, dtype, second, groups):
+    parts, _ = arrays_of(drawn, dtype)
     second = min(second, len(parts))
     first, other = (
-        np.concatenate([chunk for part in side for chunk in part] or [np.empty(0)])
+        np.concatenate([chunk for part in side for chunk in part] or [np.empty(0, dtype)])
         for side in (parts[:second], parts[second:])
     )
-    tally = distinct.Tally(counted=True, second=second)
+    tally = distinct.Tally(second=second)
     for keep, function in (("both", np.intersect1d), ("first", np.setdiff1d), ("one", np.setxor1d)):
-        steps = program("f8", Columns(), groups, tally, (distinct.OfGroups("values", keep),))
+        steps = program(dtype, Columns(), groups, tally, (distinct.OfGroups("values", keep),))
         found = np.concatenate([one.arrays[0] for one in programs.run(steps, parts, groups)[-1]])
         oracle.assert_same_values(found, function(first, other))
 

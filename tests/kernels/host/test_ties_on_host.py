@@ -80,7 +80,7 @@ def test_ranks_in_rows(device, method):
         ranks = found.ranks(found.starts(found.count()), method, length)
         _, number, counts = zip(*(np.unique(row, return_inverse=True, return_counts=True) for row in keys), strict=True)
         wanted = [
-            ranks_of_groups(method, np.arange(len(count)), np.cumsum(count) - count, count)[of_key]
+            ranks_of_groups(method, np.arange(len(count)), np.cumsum(count) - count, np.cumsum(count))[of_key]
             for of_key, count in zip(number, counts, strict=True)
         ]
         np.testing.assert_array_equal(np.asarray(ranks) / (2 if method == "average" else 1), np.concatenate(wanted))
