@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -111,6 +111,17 @@ _OF_A_WORKER = (
 def mismatch(server: Any = None) -> str | None:
     """Tell the first difference between distributed and what the plugins need of it, if any."""
     # `server` is a scheduler, worker or client that runs here; by default only the classes are looked at.
+    if reason := mismatch_of_classes():
+        return reason
+    for owner, wanted in ((Scheduler, _OF_A_SCHEDULER), (Worker, _OF_A_WORKER), (Client, _OF_A_CLIENT)):
+        if isinstance(server, owner) and (missing := [name for name in wanted if not hasattr(server, name)]):
+            return f"{owner.__name__} of distributed has no attribute {missing}"
+    return None
+
+
+@cache
+def mismatch_of_classes() -> str | None:
+    """The same of the classes, which are looked at once."""
     for owner, name, parameters in _METHODS:
         method = getattr(owner, name, None)
         if method is None:
@@ -120,9 +131,6 @@ def mismatch(server: Any = None) -> str | None:
     for owner, names in _ATTRIBUTES:
         if lacking := {name for name in names if not _has(owner, name)}:
             return f"{owner.__name__} of distributed has no attribute {sorted(lacking)}"
-    for owner, wanted in ((Scheduler, _OF_A_SCHEDULER), (Worker, _OF_A_WORKER), (Client, _OF_A_CLIENT)):
-        if isinstance(server, owner) and (missing := [name for name in wanted if not hasattr(server, name)]):
-            return f"{owner.__name__} of distributed has no attribute {missing}"
     _, error, _ = clean_exception(dumps(ValueError("sort")))
     if not isinstance(error, ValueError):
         return "distributed does not pass exceptions of tasks as pickled bytes"

@@ -18,6 +18,11 @@ class Thing(SimpleNamespace):
     __eq__, __hash__ = object.__eq__, object.__hash__
 
 
+def held(*workers, sources=()):
+    """A task whose result some workers hold, and what it is made from."""
+    return SimpleNamespace(nbytes=1, who_has={*workers}, dependencies=sources)
+
+
 class Cluster:
     """Members of gangs, each with one chunk, which is there or still to be made.
 
@@ -47,16 +52,16 @@ class Cluster:
 
     stimulus_queue_slots_maybe_opened = transitions
 
-    def add(self, token, workers, complete=True):
-        """A gang with a member on each of these workers; whether it has begun."""
+    def add(self, token, workers, complete=True, chunks=None):
+        """A gang with a member on each of these workers, or on any, for each chunk; whether it has begun."""
         self.gangs[token] = [
             Thing(
                 key=(token, rank),
                 state="waiting",
                 processing_on=None,
                 run_spec=SimpleNamespace(mark=GangSpec(token, rank, len(workers), 60)),
-                dependencies=[SimpleNamespace(nbytes=1, who_has={self.workers[address]} if complete else None)],
-                worker_restrictions={address},
+                dependencies=[chunks[rank] if chunks else held(self.workers[address]) if complete else held()],
+                worker_restrictions=None if chunks else {address},
                 host_restrictions=None,
                 resource_restrictions=None,
                 loose_restrictions=False,
@@ -114,3 +119,13 @@ def test_gangs_that_cannot_begin_cost_the_scheduler_little():
     cluster.asked = 0
     cluster.assignment.begin()
     assert cluster.asked <= 2
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_members_go_to_the_chunks_or_to_what_these_are_made_from(steps):
+    cluster = Cluster("abc")
+    chunks = [held(cluster.workers[address]) for address in "ca"]
+    for _ in range(steps):
+        chunks = [held(sources=[chunk, held()]) for chunk in chunks]
+    assert cluster.add("g", "ca", chunks=chunks)
+    assert [state.worker_restrictions for state in cluster.gangs["g"]] == [{"c"}, {"a"}]

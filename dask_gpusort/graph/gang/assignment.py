@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dask.typing import Key
+from tlz import concat
 
 from .._distributed import monotonic
 from ..placement import Placement, gpu_workers
@@ -28,6 +29,8 @@ from .member import NAME
 
 #: Gangs of one kind that gather on a worker: one exchanges while the next one sorts.
 MOST_GATHERING = 2
+#: Tasks of one distance from a chunk that are looked at for those that workers hold.
+MOST_SOURCES = 16
 
 
 class Asked(NamedTuple):
@@ -159,9 +162,9 @@ class Assignment:
             allowed = sorted(worker.address for worker in self._allowed(state))
             least = min((used[address] for address in allowed), default=0)
             held = {address: 0 for address in allowed if used[address] == least}
-            for chunk in state.dependencies:
-                for address in held.keys() & {worker.address for worker in chunk.who_has or ()}:
-                    held[address] += chunk.nbytes
+            for one in concat(map(_nearest_held, state.dependencies)):
+                for address in held.keys() & {worker.address for worker in one.who_has}:
+                    held[address] += one.nbytes
             chosen[state] = max(held, key=held.__getitem__, default=None)
             used[chosen[state]] += 1
         return chosen
@@ -177,6 +180,14 @@ class Assignment:
             allowed = self.scheduler.running
         gpus = gpu_workers(self.scheduler.workers.values()) if state.run_spec.mark.on_devices else set()
         return allowed & gpus if gpus and not asked.workers else set(allowed)
+
+
+def _nearest_held(chunk: Any) -> list[Any]:
+    """A chunk if a worker holds it, else those of the tasks nearest to it that workers hold."""
+    near = [chunk]
+    while near and not (held := [one for one in near if one.who_has]):
+        near = [source for one in near for source in one.dependencies][:MOST_SOURCES]
+    return held if near else []
 
 
 def _is_complete(members: Sequence[Any]) -> bool:
