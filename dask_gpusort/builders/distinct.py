@@ -83,7 +83,7 @@ def run_program(
         tally = replace(tally, second=sum(part[0] < second for part in division.parts))
     merged, unknown = Merged(order, plan.columns, tally), ((math.nan,) * division.groups,)
     steps: list[Superstep] = [
-        Distinct(order, plan.columns, tally.equal_nan, division.groups, division.samples),
+        Distinct(order, plan.columns, tally.equal_nan, division.groups, division.samples, plan.count_dtype),
         Cut(order, division.groups),
     ]
     outputs: list[Any] = [

@@ -225,12 +225,15 @@ class Distinct(Superstep):
     equal_nan: bool
     groups: int
     samples: int  # of each part
+    count_dtype: np.dtype[Any]
 
     def work(self, given: Given) -> Made:
         blocks = given.blocks
         ops, flat = ops_for(blocks[0]), [block.reshape(-1) for block in blocks]
         keys = flat[0] if len(flat) == 1 else ops.concatenate(flat)
         found = find_distinct(keys, self.order, self.columns, self.equal_nan)
+        if self.columns.counts:
+            found = replace(found, counts=found.counts.astype(self.count_dtype, copy=False))
         run = Run(ops.encode(found.values, self.order), tuple(getattr(found, name) for name in sent(self.columns)))
         summary = ops.summarize_run(run, self.order, samples=self.samples)
         of_keys = tuple(one for one in (found.inverse, found.repeats) if one is not None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 from tlz import concat
 
 from ..chunk.distinct import Columns
@@ -36,7 +37,7 @@ DistinctStrategy = Literal["blocks", "join", "gang", "sort"]
 
 #: Strategies in which distinct keys move between tasks.
 SPREADING: tuple[DistinctStrategy, ...] = ("gang", "sort")
-#: Bytes of a count, of a first position, and of the number of a tie group.
+#: Bytes of a count, if it may be large, of a first position, and of the number of a tie group.
 COUNT_BYTES = 8
 #: Bytes of a key's place among the distinct keys of its chunk.
 INVERSE_BYTES = 4
@@ -66,9 +67,14 @@ class DistinctPlan:
     division: Division | None = None  # of "sort" and "gang", and of sets of two arrays in one chunk
 
     @property
+    def count_dtype(self) -> np.dtype[Any]:
+        """The dtype of the counts that move: the narrowest one that holds the keys of a part."""
+        return np.dtype(np.uint32 if self.largest <= np.iinfo(np.uint32).max else np.int64)
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a distinct key and of what is sorted with it."""
-        return self.itemsize + COUNT_BYTES * (self.columns.counts + self.columns.firsts)
+        return self.itemsize + self.count_dtype.itemsize * self.columns.counts + COUNT_BYTES * self.columns.firsts
 
     @property
     def back_bytes(self) -> int:

@@ -19,10 +19,13 @@ KEYS = st.lists(st.lists(st.lists(st.integers(-3, 9), max_size=9), min_size=1, m
 VALUES = distinct.OfGroups("values")
 
 
-def program(dtype, columns, groups, tally, makes, reply=None, samples=4, divided=False):
+def program(dtype, columns, groups, tally, makes, reply=None, samples=4, divided=False, counts="u4"):
     """The supersteps that find distinct keys."""
     order = Order(np.dtype(dtype), stable=True)
-    first = distinct.Distinct(order, columns, tally.equal_nan, groups, samples), distinct.Cut(order, groups)
+    first = (
+        distinct.Distinct(order, columns, tally.equal_nan, groups, samples, np.dtype(counts)),
+        distinct.Cut(order, groups),
+    )
     merged = distinct.Merged(order, columns, tally)
     if reply is None:
         return (*first, distinct.Merge(merged, makes))
@@ -61,13 +64,19 @@ def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
         oracle.assert_same_bits(np.concatenate(mine), theirs)
 
 
-@given(KEYS, st.integers(1, 6), st.booleans(), st.sampled_from(["average", "min", "max", "dense", "ordinal"]))
-def test_ranks_of_parts_in_groups(drawn, groups, pct, method):
+@given(
+    KEYS,
+    st.sampled_from(["u4", "i8"]),
+    st.integers(1, 6),
+    st.booleans(),
+    st.sampled_from(["average", "min", "max", "dense", "ordinal"]),
+)
+def test_ranks_of_parts_in_groups(drawn, counts, groups, pct, method):
     parts, whole = arrays_of(drawn, "f8")
     ranking = Ranking(method, "omit", pct)
     columns = Columns(counts=True, inverse=True, repeats=method == "ordinal")
     tally, rank = distinct.Tally(), distinct.RankOf(ranking)
-    steps = program("f8", columns, groups, tally, (), rank, divided=pct)
+    steps = program("f8", columns, groups, tally, (), rank, divided=pct, counts=counts)
     found = np.concatenate([chunk for one in programs.run(steps, parts, groups)[-1] for chunk in one.arrays[0]])
     oracle.assert_same_values(found, rank_rows(whole, ranking, 0))
 

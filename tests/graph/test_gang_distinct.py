@@ -197,7 +197,7 @@ def work_of(keys, members=2):
     """The work of a member with one chunk, beside another one."""
     order, columns = Order(keys.dtype, stable=True), Columns(inverse=True)
     merged = Merged(order, columns, Tally())
-    steps = Distinct(order, columns, True, members, 8), Cut(order, members), Number(merged)
+    steps = Distinct(order, columns, True, members, 8, np.dtype("u4")), Cut(order, members), Number(merged)
     steps += Reply(merged, (OfGroups("values"),), numbers), Spread()
     declared = tuple(declared_chunks("the input", keys.dtype, ((len(keys), 0)[:members],)))
     each = ((0,), (1,))[:members]

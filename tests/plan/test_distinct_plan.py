@@ -64,8 +64,10 @@ def test_one_task_can_list_all_rows():
 
 def test_bytes_of_distinct_keys():
     plan = make_distinct_plan([10] * 300, 4, ALL, joins=False)
-    assert plan.row_bytes == 4 + 8 + 8
+    assert plan.row_bytes == 4 + 4 + 8
     assert plan.back_bytes == 8
+    for largest in (1 << 32, math.nan):
+        assert make_distinct_plan([10, largest], 4, ALL, joins=False).row_bytes == 4 + 8 + 8
     alone = make_distinct_plan([10] * 300, 4, Columns(), joins=False)
     assert (alone.row_bytes, alone.back_bytes) == (4, 0)
     assert alone.projected_bytes < plan.projected_bytes
@@ -90,7 +92,7 @@ def test_text():
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert list(lines) == ["keys", "strategy", "moves"]
     assert lines["keys"] == "4,000 in 4 chunks"
-    assert "24 bytes each" in lines["moves"]
+    assert "20 bytes each" in lines["moves"]
     assert "8 bytes for each go back" in lines["moves"]
     assert "moves     nothing" in describe_distinct(make_distinct_plan([1000], 8, ALL, joins=False)).text
     joined = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=True))

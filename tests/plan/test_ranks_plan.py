@@ -77,7 +77,7 @@ def test_text():
     assert "one memory" in text(ROWS, False, True)
     lane = make_distinct_plan([10**8] * 10, 8, Columns(counts=True, inverse=True), joins=False)
     found = text(LANE, True, False, lane)
-    assert "16 bytes each" in found
+    assert "12 bytes each" in found
     assert "does not fit" not in found
     assert "how many elements are distinct" in describe_rank(make_rank_plan(LANE, True, False), lane).notes[0]
     several = text(replace(ROWS, keys=10**9), False, False, lane)
