@@ -240,7 +240,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "unique: the side of a part": ("positions >= rows[", "positions > rows["),
         "unique: positions as they arrived": ("np.arange(*end, dtype=dtype", "np.arange(end[1] - end[0], dtype=dtype"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
-        "sets: sides of the last of ties": ("amounts.take(self.bounds[1:] - 1)", "amounts.take(self.bounds[:-1])"),
+        "sets: sides of the last of ties": (
+            "np.roll(self.of_firsts(np.roll(amounts, 1)), -1)",
+            "self.of_firsts(amounts)",
+        ),
         "sets: NaN of both sides in any order": ("first[-1:], last[-1:] = ~others.all(), others.any()", "pass"),
         "ranks: keys before those of a group": ("sums += start", "pass"),
     },
@@ -255,7 +258,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
     },
     "union1d intersect1d setdiff1d setxor1d": {
-        "sets: NaN of both": ('"both": first & second & ~nans', '"both": first & second'),
+        "sets: NaN of both": ("found = first & second & ~nans", "found = first & second"),
         "sets: NaN of one": ("(first ^ second) | nans", "first ^ second"),
         "sets: NaN of the first": ("(~second | nans)", "~second"),
     },

@@ -47,6 +47,11 @@ class CupyTieGroups(TieGroups):
     def _take_firsts(self, amounts: Any) -> Any:
         return self._ties.take_firsts(cupy.ascontiguousarray(amounts), self.count)
 
+    def numbers_where(self, mask: Any) -> Any:
+        """See `TieGroups`."""
+        found = kernels.pack_ties(mask)
+        return found.starts(found.count())[:-1]
+
     def _number_keys(self) -> Any:
         return self._ties.numbers(np.int64)
 

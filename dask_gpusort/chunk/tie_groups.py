@@ -126,7 +126,12 @@ class TieGroups:
 
     def of_lasts(self, amounts: Any) -> Any:
         """Give the amounts of the last key of each group."""
-        return amounts if self.all_differ else amounts.take(self.bounds[1:] - 1)
+        # The key before the first one of the next group; before the first key of all is the last one.
+        return np.roll(self.of_firsts(np.roll(amounts, 1)), -1)
+
+    def numbers_where(self, mask: Any) -> Any:
+        """Give the numbers of the groups inside a mask."""
+        return np.flatnonzero(mask)
 
     @cached_property
     def values(self) -> Any:

@@ -84,7 +84,7 @@ class Numbered:
     def sides(self) -> tuple[Any, Any]:
         """Whether each tie group has keys of the first side, and of the second."""
         groups, second = self.groups, self.second
-        first, last = ~groups.of_firsts(second), groups.of_lasts(second).copy()
+        first, last = ~groups.of_firsts(second), groups.of_lasts(second)
         if groups.count and may_be_nan(groups.keys.dtype):  # the order of NaN is no order of the sides
             others = second[int(groups.bounds[-2]) :]
             first[-1:], last[-1:] = ~others.all(), others.any()
@@ -162,13 +162,11 @@ class OfGroups:
         first, second = numbered.sides
         # A tie group of NaN counts as one for each side, which the other side lacks.
         nans = numbered.groups.of_firsts(numbered.nans)
-        kept = np.flatnonzero(
-            {
-                "both": first & second & ~nans,
-                "first": first & (~second | nans),
-                "one": (first ^ second) | nans,
-            }[self.keep]
-        )
+        if self.keep == "both":
+            found = first & second & ~nans
+        else:
+            found = first & (~second | nans) if self.keep == "first" else (first ^ second) | nans
+        kept = numbered.groups.numbers_where(found)
         # NaN of both sides differ, so that each side has one.
         twice = self.keep == "one" and len(first) and bool((first & second & nans)[-1])
         return np.concatenate([kept, kept[-1:]]) if twice else kept
