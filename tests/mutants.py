@@ -237,14 +237,13 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
         "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
         "unique: first positions of a part": ("int(given.decision.starts[part])", "0"),
-        "unique: the side of a part": ("positions >= rows[", "positions > rows["),
         "unique: positions as they arrived": ("np.arange(*end, dtype=dtype", "np.arange(end[1] - end[0], dtype=dtype"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
-        "sets: sides of the last of ties": (
-            "np.roll(self.of_firsts(np.roll(amounts, 1)), -1)",
-            "self.of_firsts(amounts)",
-        ),
-        "sets: NaN of both sides in any order": ("first[-1:], last[-1:] = ~others.all(), others.any()", "pass"),
+        "sets: a part of the second side": ("range(self.second, sys.maxsize)", "range(sys.maxsize)"),
+        "sets: first positions of the second side": ("ranks[kept] - 1), strict", "ranks[kept] - 2), strict"),
+        "sets: keys of one side alone": ("groups.counts == 1", "groups.counts > 0"),
+        "sets: NaN of both sides differ": ("ops.tie_groups(merged, False)", "ops.tie_groups(merged, True)"),
+        "sets: NaN are of one side": ("inside & ~are_nan(keys) if may", "inside if may"),
         "ranks: keys before those of a group": ("sums += start", "pass"),
     },
     "plan/test_distinct_plan.py": {
@@ -257,11 +256,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
     },
-    "union1d intersect1d setdiff1d setxor1d": {
-        "sets: NaN of both": ("found = first & second & ~nans", "found = first & second"),
-        "sets: NaN of one": ("(first ^ second) | nans", "first ^ second"),
-        "sets: NaN of the first": ("(~second | nans)", "~second"),
-    },
     "rank": {
         "ranks: the mean of ties": ("found = before + after", "found = before + before"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
@@ -270,7 +264,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
     },
     "searchsorted isin": {
-        "search: ranks in all groups": ("wanted + starts.before[group] if", "wanted if"),
+        "search: ranks in all groups": ("wanted.astype(np.int64, copy=False) + starts.before[group] if", "wanted if"),
         "search: needles come back": ("scattered[run.values[0]] =", "scattered[run.values[0].argsort()] ="),
     },
     (

@@ -25,12 +25,12 @@ from ..functions.distinct import (
     Keep,
     Merge,
     Merged,
+    MergeSides,
     Number,
     Numbered,
     OfGroups,
     Reply,
     Spread,
-    Tally,
     Total,
     numbers,
 )
@@ -67,23 +67,23 @@ def run_program(
     array: Any,
     request: Request,
     plan: DistinctPlan,
-    tally: Tally,
     results: Mapping[Any, np.dtype[Any]],
     reply: tuple[Callable[[Numbered], Any], np.dtype[Any], bool] | None = None,
+    *,
+    equal_nan: bool = True,
+    sides: tuple[int, Keep] | None = None,
 ) -> tuple[Any, ...]:
     """Make arrays of what functions make of tie groups, in chunks of unknown sizes; `results` has the dtype of each.
 
     Behind them, in the chunks of the array, what a function makes for each distinct key, in a dtype, and whether it is
-    divided (see `Spread`). Without any of both, the number of tie groups.
+    divided (see `Spread`). Without any of both, the number of tie groups. `sides` are the first chunk of a second
+    array, and what is kept of the distinct keys of both; then `results` are the arrays of `MergeSides`.
     """
     division, order, makes = plan.division, request.order, tuple(results)
     assert division is not None
-    if tally.second is not None:
-        second = tally.second
-        tally = replace(tally, second=sum(part[0] < second for part in division.parts))
-    merged, unknown = Merged(order, plan.columns, tally), ((math.nan,) * division.groups,)
+    merged, unknown = Merged(order, plan.columns, equal_nan), ((math.nan,) * division.groups,)
     steps: list[Superstep] = [
-        Distinct(order, plan.columns, tally.equal_nan, division.groups, division.samples, plan.count_dtype),
+        Distinct(order, plan.columns, equal_nan, division.groups, division.samples, plan.count_dtype),
         Cut(order, division.groups),
     ]
     outputs: list[Any] = [
@@ -93,6 +93,9 @@ def run_program(
         make, replies, divided = reply
         steps += [Number(merged), Reply(merged, makes, make), Spread(divided)]
         outputs.append(((len(steps) - 1, 0), array.chunks, replies))
+    elif sides is not None:
+        second, keep = sides
+        steps.append(MergeSides(merged, sum(part[0] < second for part in division.parts), keep))
     elif makes:
         steps.append(Merge(merged, makes))
     else:
@@ -121,11 +124,6 @@ class Unique:
     def columns(self) -> Columns:
         """The columns of each chunk's distinct keys that the results need."""
         return Columns(counts=self.counts, firsts=self.index, inverse=self.inverse)
-
-    @property
-    def tally(self) -> Tally:
-        """What is counted of tie groups."""
-        return Tally(self.equal_nan)
 
     @property
     def makes(self) -> dict[str, Callable[[Numbered], Any]]:
@@ -219,7 +217,7 @@ def _make_unique(source: Any, wanted: Unique, request: Request, plan: DistinctPl
     if plan.strategy in SPREADING:
         results = {make: _dtype_of(name, source) for name, make in wanted.makes.items()}
         reply = (numbers, np.dtype(np.int64), False) if wanted.inverse else None
-        found = run_program(source, request, plan, wanted.tally, results, reply)
+        found = run_program(source, request, plan, results, reply, equal_nan=wanted.equal_nan)
         return dict(zip([*wanted.makes, *["inverse"] * wanted.inverse], found, strict=True))
     columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
     function = DistinctOfWhole(request.order, columns, wanted.equal_nan)
@@ -236,7 +234,7 @@ def build_nunique(array: Any, equal_nan: bool) -> Any:
     wanted = Unique(equal_nan=equal_nan)
     request, plan = _plan_unique(array, wanted)
     if plan.strategy in SPREADING:
-        return run_program(array, request, plan, wanted.tally, {})[0]
+        return run_program(array, request, plan, {}, equal_nan=wanted.equal_nan)[0]
     values = _make_unique(array, wanted, request, plan)["values"]
     return values.map_blocks(count_values, drop_axis=0, dtype=np.int64, meta=count_values(values._meta))
 
@@ -254,13 +252,13 @@ class Sides:
     second: int  # number of the first chunk of the second array
     given: tuple[Any, ...]  # the arrays that have the chunks
 
-    def number(self, outputs: Sequence[OfGroups], columns: Columns) -> tuple[Any, ...]:
-        """Make arrays of the tie groups of the distinct keys of both sides."""
+    def keep(self, keep: Keep, firsts: bool = False) -> tuple[Any, ...]:
+        """The distinct keys that are kept, then, of keys of both sides, their first positions on each."""
         request, _ = stable_keys(self.joined)
-        plan = plan_distinct(request, self.joined, columns, given=self.given, second=self.second)
-        tally = Tally(second=self.second)
-        results = {output: _dtype_of(output.what, self.joined) for output in outputs}
-        return run_program(self.joined, request, plan, tally, results)
+        plan = plan_distinct(request, self.joined, Columns(firsts=firsts), given=self.given, second=self.second)
+        names = "values", *("first", "second") * firsts
+        results = {name: _dtype_of(name, self.joined) for name in names}
+        return run_program(self.joined, request, plan, results, sides=(self.second, keep))
 
 
 def sides_of(first: Any, second: Any) -> Sides:
@@ -281,7 +279,7 @@ def build_union(first: Any, second: Any) -> Any:
 def build_set(first: Any, second: Any, keep: Keep) -> Any:
     """The distinct values of two arrays that are kept, ascending."""
     sides = sides_of(_flat(first), _flat(second))
-    return sides.number([OfGroups("values", keep)], Columns())[0]
+    return sides.keep(keep)[0]
 
 
 def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
@@ -291,8 +289,7 @@ def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
     if math.isnan(length):
         raise ValueError("indices in two arrays of unknown chunk sizes: call compute_chunk_sizes() first")
     sides = sides_of(_flat(first), _flat(second))
-    outputs = [OfGroups("values", "both"), OfGroups("firsts", "both", 0), OfGroups("firsts", "both", 1)]
-    values, of_first, of_second = sides.number(outputs, Columns(firsts=True))
+    values, of_first, of_second = sides.keep("both", firsts=True)
     return values, of_first, of_second - int(length)
 
 

@@ -14,7 +14,7 @@ from ..chunk.distinct import Columns
 from ..chunk.groups import rank_groups
 from ..chunk.tie_groups import Ranking, rank_rows
 from ..drivers.one import of_whole
-from ..functions.distinct import RankOf, Tally
+from ..functions.distinct import RankOf
 from ..graph.explain import note
 from ..graph.inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
 from ..plan.memory import device_bytes
@@ -113,4 +113,4 @@ def _rank_lane(request: Request, ranking: Ranking, array: Any) -> tuple[Any]:
     """The ranks of a one-dimensional array of several chunks."""
     columns = Columns(counts=True, inverse=True, repeats=ranking.method == "ordinal")
     plan, dtype = plan_distinct(request, array, columns), ranking.dtype_of(array.dtype)
-    return run_program(array, request, plan, Tally(), {}, (RankOf(ranking), dtype, ranking.pct))
+    return run_program(array, request, plan, {}, (RankOf(ranking), dtype, ranking.pct))

@@ -20,7 +20,7 @@ from ..table import Digits, RankSummary, Side
 from . import numpy_ops, numpy_words, steps
 from .cupy_keys import before, decode, encode, encode_own, expression_of, floor
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
-from .cupy_search import equal_before, interpolate, rank, ranked_keys, scatter
+from .cupy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
 from .cupy_sorts import (
     argsort_chunks,
@@ -39,7 +39,7 @@ from .cupy_sorts import (
     sort_pairs,
     sort_rows,
 )
-from .cupy_ties import find_few, rank_keys, tie_groups
+from .cupy_ties import find_few, flatnonzero, rank_keys, tie_groups
 from .run import Run
 from .steps import add_starts, check_lengths, edges, extract_sorted, first_descent, summarize_run, take_rows
 

@@ -33,15 +33,16 @@ def interpolate(needles: Any, keys: Any, values: Any, ends: tuple[Any, Any]) -> 
 def rank(keys: Any, needles: Any, order: Order, side: Side) -> Any:
     """Count the sorted keys less than ("left"), or up to ("right"), each needle; see `numpy_search.rank`."""
     if len(keys) < LEAST_KEYS or len(needles) < LEAST_NEEDLES or not order.coded:
-        return rank_sorted(keys, needles, order, side)
+        search = kernels.search_sorted if order.coded else kernels.search_wide
+        return search(cupy.ascontiguousarray(keys), cupy.ascontiguousarray(needles), side)
     ordered, positions = kernels.sort_with_positions(cupy.ascontiguousarray(needles))
-    ranks = kernels.rank_sorted_needles(cupy.ascontiguousarray(keys), ordered, side)
+    ranks = rank_sorted(keys, ordered, order, side)
     return scatter_numbers(ranks, positions, np.int64) if ranks.dtype == np.uint32 else scatter(ranks, positions)
 
 
 def rank_sorted(keys: Any, needles: Any, order: Order, side: Side) -> Any:
-    """As `rank`, of needles that are searched for in their order; sorted ones take less time."""
-    search = kernels.search_sorted if order.coded else kernels.search_wide
+    """As `rank`, of sorted needles; unsigned integers of 32 bits if they suffice."""
+    search = kernels.rank_sorted_needles if order.coded else kernels.search_wide
     return search(cupy.ascontiguousarray(keys), cupy.ascontiguousarray(needles), side)
 
 
@@ -56,4 +57,4 @@ def equal_before(keys: Any, needles: Any, ranks: Any, order: Order) -> Any:
     """Tell whether the key before each rank is equal to the needle."""
     if not len(keys):
         return cupy.zeros(len(needles), bool)
-    return (keys[cupy.maximum(ranks - 1, 0)] == needles) & (ranks > 0)
+    return (keys[cupy.maximum(ranks, 1) - 1] == needles) & (ranks > 0)

@@ -47,11 +47,6 @@ class CupyTieGroups(TieGroups):
     def _take_firsts(self, amounts: Any) -> Any:
         return self._ties.take_firsts(cupy.ascontiguousarray(amounts), self.count)
 
-    def numbers_where(self, mask: Any) -> Any:
-        """See `TieGroups`."""
-        found = kernels.pack_ties(mask)
-        return found.starts(found.count())[:-1]
-
     def _number_keys(self) -> Any:
         return self._ties.numbers(np.int64)
 
@@ -90,6 +85,12 @@ def rank_keys(rows: Any, method: RankMethod, dtype: Any, descending: bool = Fals
     found = cupy.empty(rows.shape, dtype)
     kernels.rank_rows(ordered, positions, method, found)
     return found
+
+
+def flatnonzero(mask: Any) -> Any:
+    """The positions of True."""
+    found = kernels.pack_ties(mask)
+    return found.starts(found.count())[:-1]
 
 
 def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1, first: int = 0) -> Any:

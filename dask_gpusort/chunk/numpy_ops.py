@@ -13,7 +13,7 @@ from ..table import Digits, KeyOrder, RankSummary, Side
 from . import numpy_columns, numpy_radix, numpy_split, numpy_words, steps
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_positions import concatenate_along, put, put_along, random_keys, take, take_along
-from .numpy_search import equal_before, interpolate, rank, ranked_keys, scatter
+from .numpy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
 from .numpy_sorts import (
     argsort_keys,
@@ -33,6 +33,9 @@ from .tie_groups import rank_keys, tie_groups
 
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
 SCANNED_KEYS = 1 << 16
+
+
+flatnonzero = np.flatnonzero
 
 
 def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *, positions: bool) -> Run:

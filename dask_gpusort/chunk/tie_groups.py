@@ -124,15 +124,6 @@ class TieGroups:
         # NumPy takes a third of the time for positions that it takes for a mask.
         return amounts.take(self.bounds[:-1], axis=0)
 
-    def of_lasts(self, amounts: Any) -> Any:
-        """Give the amounts of the last key of each group."""
-        # The key before the first one of the next group; before the first key of all is the last one.
-        return np.roll(self.of_firsts(np.roll(amounts, 1)), -1)
-
-    def numbers_where(self, mask: Any) -> Any:
-        """Give the numbers of the groups inside a mask."""
-        return np.flatnonzero(mask)
-
     @cached_property
     def values(self) -> Any:
         """The first key of each group."""
@@ -159,15 +150,6 @@ class TieGroups:
         np.cumsum(amounts, dtype=np.int64, out=sums[1:])
         sums += start
         return sums if self.all_differ else sums[self.bounds]
-
-    def first_where(self, mask: Any, amounts: Any) -> Any:
-        """Give the amount of each group's first key inside a mask, -1 where there is none."""
-        numbers, kept = self.numbers[mask], amounts[mask]
-        found = np.full_like(self.bounds, -1)[:-1]
-        leading = np.ones_like(numbers, dtype=bool)
-        leading[1:] = numbers[1:] != numbers[:-1]
-        found[numbers[leading]] = kept[leading]
-        return found
 
     def scatter_numbers(self, positions: Any, dtype: Any) -> Any:
         """Give the number of the group of each sorted key, at the key's position among the unsorted ones."""

@@ -10,6 +10,8 @@ a group knows of its tie groups is final, but how many groups and keys are befor
                     |  out
     group       Merge       tie groups, and the results for each
                     or
+                MergeSides  distinct keys of two arrays, those of each looked up among the other's
+                    or
                 Number      tie groups, which stay                       notes: their numbers, keys and NaN
                 Reply      the results; for inverses and ranks, an reply for each distinct key that arrived
                     |  back
@@ -21,9 +23,9 @@ The most common key is one of those that are most common in a part of the distin
 from __future__ import annotations
 
 import math
+import sys
 import zlib
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -36,12 +38,12 @@ from ..chunk.distinct import Columns, find_distinct
 from ..chunk.reducers import leave_out_nan
 from ..chunk.run import Run
 from ..chunk.tie_groups import Ranking, TieGroups, are_nan, may_be_nan, ranks_of_groups
-from ..order import Order
+from ..order import Order, of_floors
 from ..table import IntArray, RankSummary, exclusive_scan
 from .program import Ends, Given, Made, Superstep, ends_of_cuts
 
-#: Which tie groups of two sides are kept: all, those of both sides, of the first side alone, or of one side alone.
-Keep = Literal["all", "both", "first", "one"]
+#: Which distinct keys of two sides are kept: those of both sides, of the first side alone, or of one side alone.
+Keep = Literal["both", "first", "one"]
 
 
 class Offset(NamedTuple):
@@ -62,7 +64,6 @@ class Numbered:
     groups: TieGroups
     amounts: Any = None  # shape (n,): keys of the input for which each distinct key of a part stands; None if unknown
     firsts: Any = None  # shape (n,): their first positions; None if not wanted
-    second: Any = None  # shape (n,): whether the part is of the second side, whose keys follow equal ones of the first
     offset: Offset = NO_OFFSET
 
     @property
@@ -79,22 +80,6 @@ class Numbered:
     def counts(self) -> Any:
         """Keys of the input in each tie group."""
         return self.amounts.astype(np.int64) if self.groups.all_differ else np.diff(self.ends)
-
-    @property
-    def sides(self) -> tuple[Any, Any]:
-        """Whether each tie group has keys of the first side, and of the second."""
-        groups, second = self.groups, self.second
-        first, last = ~groups.of_firsts(second), groups.of_lasts(second)
-        if groups.count and may_be_nan(groups.keys.dtype):  # the order of NaN is no order of the sides
-            others = second[int(groups.bounds[-2]) :]
-            first[-1:], last[-1:] = ~others.all(), others.any()
-        return first, last
-
-    def first_positions(self, side: int) -> Any:
-        """The first position of each tie group on a side, -1 if there is none."""
-        if self.second is None:
-            return self.groups.of_firsts(self.firsts)
-        return self.groups.first_where(self.second if side else ~self.second, self.firsts)
 
     @property
     def nans(self) -> Any:
@@ -123,53 +108,20 @@ class Numbered:
         return replace(self, offset=Offset(first, before, int(headers[:, 2].sum())))
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Say when keys are one tie group, and which parts are of the second side."""
-
-    equal_nan: bool = True  # whether all NaN are one tie group
-    second: int | None = None  # the first chunk, or the first part, of the second side; None if there is one side
-
-    def number(self, column: dict[str, Any]) -> Numbered:
-        """Find the tie groups of sorted keys; `column` has "values", and "counts", "firsts" and "second" if known."""
-        groups = ops_for(column["values"]).tie_groups(column["values"], self.equal_nan)
-        return Numbered(groups, column.get("counts"), column.get("firsts"), column.get("second"))
-
-
 # ------------------------------------------------------------------------------------------------------------- results
 
 
 @dataclass(frozen=True)
 class OfGroups:
-    """Make an array of one element for each tie group that is kept."""
+    """Make an array of one element for each tie group."""
 
     what: Literal["values", "counts", "firsts"]
-    keep: Keep = "all"
-    side: int = 0  # of counts and firsts
 
     def __call__(self, numbered: Numbered) -> Any:
         if self.what == "counts":
             return numbered.counts
-        if self.what == "firsts":
-            return numbered.first_positions(self.side)[self._kept(numbered)]
         groups = numbered.groups
-        return groups.values if self.keep == "all" else groups.keys[groups.bounds[self._kept(numbered)]]
-
-    def _kept(self, numbered: Numbered) -> Any:
-        """The numbers of the tie groups that are kept."""
-        if self.keep == "all":
-            return slice(None)
-        first, second = numbered.sides
-        # A tie group of NaN counts as one for each side, which the other side lacks.
-        nans = numbered.groups.of_firsts(numbered.nans)
-        if self.keep == "both":
-            found = first & second & ~nans
-        else:
-            found = first & (~second | nans) if self.keep == "first" else (first ^ second) | nans
-        kept = numbered.groups.numbers_where(found)
-        # NaN of both sides differ, so that each side has one.
-        twice = self.keep == "one" and len(first) and bool((first & second & nans)[-1])
-        return np.concatenate([kept, kept[-1:]]) if twice else kept
+        return groups.values if self.what == "values" else groups.of_firsts(numbered.firsts)
 
 
 def numbers(numbered: Numbered) -> Any:
@@ -314,46 +266,44 @@ class Merged:
 
     order: Order
     columns: Columns
-    tally: Tally
+    equal_nan: bool = True  # whether all NaN are one tie group
 
-    def names(self, replies: bool) -> list[str]:
-        """Names of the columns beside the sorted keys."""
-        return [*sent(self.columns), *["second"] * (self.tally.second is not None), *["positions"] * replies]
+    def merge(self, given: Given, replies: bool = False, parts: Container[int] | None = None) -> Run:
+        """Merge what has arrived, or what some parts have sent, as the user's keys.
 
-    def merge(self, given: Given, replies: bool) -> Run:
-        """Merge what has arrived, as the user's keys; with `replies`, with their positions as they arrived."""
-        pieces = [run for _, run in given.pieces]
+        With `replies`, their positions as they arrived are the last column.
+        """
+        pieces = [one for one in given.pieces if parts is None or one[0] in parts]
+        pieces = pieces or [(part, run[:0]) for part, run in given.pieces[:1]]
+        runs = [run for _, run in pieces]
         if self.columns.firsts:  # the last column
-            pieces = [
+            runs = [
                 Run(run.keys, (*run.values[:-1], run.values[-1] + int(given.decision.starts[part])))
-                for part, run in given.pieces
+                for part, run in pieces
             ]
-        ops, second = ops_for(pieces[0].keys), self.tally.second
-        if not replies and second is None:
-            return self._merge(pieces)
+        if not replies:
+            return self.join(runs)
         # Positions alone move with the keys: kernels move one companion.
-        rows = list(accumulate(map(len, pieces), initial=0))
-        dtype = np.uint32 if rows[-1] <= np.iinfo(np.uint32).max else np.int64
-        ends = zip(pieces, pairwise(rows), strict=True)
-        merged = self._merge([Run(run.keys, (np.arange(*end, dtype=dtype, like=run.keys),)) for run, end in ends])
+        ends = list(pairwise(accumulate(map(len, runs), initial=0)))
+        dtype = np.uint32 if ends[-1][1] <= np.iinfo(np.uint32).max else np.int64
+        numbers = (np.arange(*end, dtype=dtype, like=run.keys) for run, end in zip(runs, ends, strict=True))
+        merged = self.join([Run(run.keys, (own,)) for run, own in zip(runs, numbers, strict=True)])
         (positions,) = merged.values
-        values = [ops.concatenate(own)[positions] for own in zip(*(run.values for run in pieces), strict=True)]
-        if second is not None:
-            parts = [part for part, _ in given.pieces]
-            values.append(positions >= rows[bisect_left(parts, second)])
-        return Run(merged.keys, (*values, *[positions] * replies))
+        columns = map(ops_for(positions).concatenate, zip(*(run.values for run in runs), strict=True))
+        return Run(merged.keys, (*(column[positions] for column in columns), positions))
 
-    def _merge(self, pieces: Sequence[Run]) -> Run:
-        # A merge of several pieces copies them; it may write to one alone, which another group may have, too.
-        ops = ops_for(pieces[0].keys)
-        merged = ops.merge(pieces if len(pieces) > 1 else [pieces[0].copy()], self.order)
+    def join(self, runs: Sequence[Run]) -> Run:
+        """Merge runs in transit to the user's keys."""
+        # A merge of several runs copies them; it may write to one alone, which another group may have, too.
+        ops = ops_for(runs[0].keys)
+        merged = ops.merge(runs if len(runs) > 1 else [runs[0].copy()], self.order)
         return Run(ops.decode(merged.keys, self.order), merged.values)
 
-    def number(self, merged: Run, replies: bool) -> tuple[Numbered, Any]:
-        """The tie groups of sorted keys, and the positions of the keys, if they are replied."""
-        column = dict(zip(self.names(replies), merged.values, strict=True))
-        column["values"] = merged.keys
-        return self.tally.number(column), column.get("positions")
+    def number(self, merged: Run) -> Numbered:
+        """The tie groups of sorted keys."""
+        groups = ops_for(merged.keys).tie_groups(merged.keys, self.equal_nan)
+        column = dict(zip(sent(self.columns), merged.values, strict=False))
+        return Numbered(groups, column.get("counts"), column.get("firsts"))
 
 
 @dataclass(frozen=True)
@@ -367,8 +317,49 @@ class Merge(Superstep):
     makes: tuple[Callable[[Numbered], Any], ...]
 
     def work(self, given: Given) -> Made:
-        numbered, _ = self.merged.number(self.merged.merge(given, False), False)
+        numbered = self.merged.number(self.merged.merge(given))
         return Made(arrays=tuple(make(numbered) for make in self.makes))
+
+
+@dataclass(frozen=True)
+class MergeSides(Superstep):
+    """Find the distinct keys of each side in a group, and keep some; with their first positions, if these are known."""
+
+    stage = "unique-merge"
+    side = "group"
+
+    merged: Merged
+    second: int  # the first part of the second side
+    keep: Keep
+
+    def work(self, given: Given) -> Made:
+        sides = range(self.second), range(self.second, sys.maxsize)
+        first, second = (self._distinct(given, parts) for parts in sides)
+        ops, order = ops_for(first.keys), self.merged.order
+        if self.keep == "one":
+            merged = self.merged.join([Run(ops.encode(side.keys, order)) for side in (first, second)]).keys
+            groups = ops.tie_groups(merged, False)
+            return Made(arrays=(groups.values[ops.flatnonzero(groups.counts == 1)],))
+        inside, ranks = self._look_up(first.keys, second.keys)
+        if self.keep == "first":
+            return Made(arrays=(first.keys[ops.flatnonzero(~inside)],))
+        kept = ops.flatnonzero(inside)
+        positions = zip((*first.values, *second.values), (kept, ranks[kept] - 1), strict=False)
+        return Made(arrays=(first.keys[kept], *(own[at] for own, at in positions)))
+
+    def _distinct(self, given: Given, parts: Container[int]) -> Run:
+        """The distinct keys of a side, with what is known of the first of each."""
+        merged = self.merged.merge(given, parts=parts)
+        groups = self.merged.number(merged).groups
+        return Run(groups.values, tuple(map(groups.of_firsts, merged.values)))
+
+    def _look_up(self, keys: Any, others: Any) -> tuple[Any, Any]:
+        """Whether each key is among those of the other side, and how many of these are up to it; no NaN is."""
+        ops, order = ops_for(keys), self.merged.order
+        needles, found = (ops.floor(ops.encode(one, order), order) for one in (keys, others))
+        ranks = ops.rank_sorted(found, needles, of_floors(order), "right")
+        inside = ops.equal_before(found, needles, ranks, of_floors(order))
+        return inside & ~are_nan(keys) if may_be_nan(keys.dtype) else inside, ranks
 
 
 @dataclass(frozen=True)
@@ -383,9 +374,8 @@ class Number(Superstep):
     merged: Merged
 
     def work(self, given: Given) -> Made:
-        merged = self.merged.merge(given, True)
-        numbered, _ = self.merged.number(merged, True)
-        return Made(numbered.header, stays=merged)
+        merged = self.merged.merge(given, replies=True)
+        return Made(self.merged.number(merged).header, stays=merged)
 
     def decide(self, notes: Sequence[IntArray], decision: Any) -> IntArray:
         return np.stack(notes)
@@ -406,8 +396,8 @@ class Reply(Superstep):
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
-        numbered, positions = self.merged.number(given.stays(), True)
-        numbered = numbered.placed(given.decision, given.number)
+        merged = given.stays()
+        numbered, positions = self.merged.number(merged).placed(given.decision, given.number), merged.values[-1]
         replies = ops_for(positions).scatter(self.reply(numbered), positions)
         return Made(run=Run(replies), arrays=tuple(make(numbered) for make in self.makes))
 

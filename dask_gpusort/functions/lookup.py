@@ -358,13 +358,13 @@ class LookUp(Superstep):
 
 
 def look_up_in_group(found: SortedKeys, needles: Any, starts: Starts, group: int, question: Question) -> Any:
-    """What is wanted of needles whose ranks are in a group."""
+    """What is wanted of sorted needles whose ranks are in a group."""
     keys, ops = found[0], ops_for(needles)
     if question.interpolation is not None:
         decoded = ops.decode(needles.copy(), question.order)
         return interpolate_in_group(found, decoded, starts, group, question.interpolation)
-    wanted = wanted_of(keys, needles, ops.rank(keys, needles, question.transit, question.side), question)
-    return wanted + starts.before[group] if question.is_rank else wanted
+    wanted = wanted_of(keys, needles, ops.rank_sorted(keys, needles, question.transit, question.side), question)
+    return wanted.astype(np.int64, copy=False) + starts.before[group] if question.is_rank else wanted
 
 
 def interpolate_in_group(found: SortedKeys, needles: Any, starts: Starts, group: int, between: Interpolation) -> Any:

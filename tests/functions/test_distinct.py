@@ -19,14 +19,14 @@ KEYS = st.lists(st.lists(st.lists(st.integers(-3, 9), max_size=9), min_size=1, m
 VALUES = distinct.OfGroups("values")
 
 
-def program(dtype, columns, groups, tally, makes, reply=None, samples=4, divided=False, counts="u4"):
+def program(dtype, columns, groups, makes, reply=None, samples=4, divided=False, counts="u4", equal_nan=True):
     """The supersteps that find distinct keys."""
     order = Order(np.dtype(dtype), stable=True)
     first = (
-        distinct.Distinct(order, columns, tally.equal_nan, groups, samples, np.dtype(counts)),
+        distinct.Distinct(order, columns, equal_nan, groups, samples, np.dtype(counts)),
         distinct.Cut(order, groups),
     )
-    merged = distinct.Merged(order, columns, tally)
+    merged = distinct.Merged(order, columns, equal_nan)
     if reply is None:
         return (*first, distinct.Merge(merged, makes))
     return (*first, distinct.Number(merged), distinct.Reply(merged, makes, reply), distinct.Spread(divided))
@@ -47,9 +47,9 @@ def arrays_of(drawn, dtype):
 @given(KEYS, st.sampled_from(["i2", "f4", "f8", "U2"]), st.integers(1, 6), st.integers(1, 9))
 def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
     parts, whole = arrays_of(drawn, dtype)
-    columns, tally = Columns(counts=True, firsts=True, inverse=True), distinct.Tally()
+    columns = Columns(counts=True, firsts=True, inverse=True)
     makes = tuple(map(distinct.OfGroups, ("values", "firsts", "counts")))
-    steps = program(dtype, columns, groups, tally, makes, distinct.numbers, samples)
+    steps = program(dtype, columns, groups, makes, distinct.numbers, samples)
     *_, replied, spread = programs.run(steps, parts, groups)
     found = [np.concatenate(column) for column in zip(*(one.arrays for one in replied), strict=True)]
     inverse = [chunk for one in spread for chunk in one.arrays[0]]
@@ -59,7 +59,7 @@ def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
     assert [one.shape for one in inverse] == [chunk.shape for part in parts for chunk in part]
     assert np.concatenate(inverse).tolist() == at.reshape(-1).tolist()
     # Without replies the groups give the same at once.
-    merged = programs.run(program(dtype, columns, groups, tally, makes, samples=samples), parts, groups)[-1]
+    merged = programs.run(program(dtype, columns, groups, makes, samples=samples), parts, groups)[-1]
     for mine, theirs in zip(zip(*(one.arrays for one in merged), strict=True), found, strict=True):
         oracle.assert_same_bits(np.concatenate(mine), theirs)
 
@@ -75,8 +75,8 @@ def test_ranks_of_parts_in_groups(drawn, counts, groups, pct, method):
     parts, whole = arrays_of(drawn, "f8")
     ranking = Ranking(method, "omit", pct)
     columns = Columns(counts=True, inverse=True, repeats=method == "ordinal")
-    tally, rank = distinct.Tally(), distinct.RankOf(ranking)
-    steps = program("f8", columns, groups, tally, (), rank, divided=pct, counts=counts)
+    rank = distinct.RankOf(ranking)
+    steps = program("f8", columns, groups, (), rank, divided=pct, counts=counts)
     found = np.concatenate([chunk for one in programs.run(steps, parts, groups)[-1] for chunk in one.arrays[0]])
     oracle.assert_same_values(found, rank_rows(whole, ranking, 0))
 
@@ -90,16 +90,20 @@ def test_tie_groups_of_two_sides(drawn, dtype, second, groups):
         np.concatenate([chunk for part in side for chunk in part] or [np.empty(0, dtype)])
         for side in (parts[:second], parts[second:])
     )
-    tally = distinct.Tally(second=second)
     for keep, function in (("both", np.intersect1d), ("first", np.setdiff1d), ("one", np.setxor1d)):
-        steps = program(dtype, Columns(), groups, tally, (distinct.OfGroups("values", keep),))
-        found = np.concatenate([one.arrays[0] for one in programs.run(steps, parts, groups)[-1]])
-        oracle.assert_same_values(found, function(first, other))
+        *steps, merge = program(dtype, Columns(firsts=keep == "both"), groups, (VALUES,))
+        made = programs.run((*steps, distinct.MergeSides(merge.merged, second, keep)), parts, groups)[-1]
+        found = [np.concatenate(column) for column in zip(*(one.arrays for one in made), strict=True)]
+        wanted = function(first, other, return_indices=True) if keep == "both" else [function(first, other)]
+        if keep == "both":
+            found[2] -= len(first)
+        for mine, theirs in zip(found, wanted, strict=True):
+            oracle.assert_same_values(mine, theirs)
 
 
 def test_nothing_but_distinct_keys_moves():
     parts = [[np.arange(first, first + 100) % 3] for first in range(0, 1000, 100)]
-    steps = program("i8", Columns(), 4, distinct.Tally(), (VALUES,))
+    steps = program("i8", Columns(), 4, (VALUES,))
     found, cut, merged = programs.run(steps, parts, 4)
     assert [len(one.run) for one in found] == [3] * 10
     assert all(one.run is None and one.stays is None for one in cut)
@@ -110,14 +114,14 @@ def test_nothing_but_distinct_keys_moves():
 def test_a_run_has_its_own_memory(dtype):
     """Who receives rows of it may write to them."""
     chunk = np.arange(10).astype("i8" if dtype == "M8[s]" else dtype).view(dtype)  # distinct, and in order
-    (found,), *_ = programs.run(program(dtype, Columns(), 2, distinct.Tally(), (VALUES,)), [[chunk]], 2)
+    (found,), *_ = programs.run(program(dtype, Columns(), 2, (VALUES,)), [[chunk]], 2)
     assert not np.may_share_memory(found.run.keys, chunk)
 
 
 @pytest.mark.parametrize("equal_nan", [True, False])
 def test_no_splitter_is_nan(equal_nan):
     parts = [[np.array([np.nan, np.copysign(np.nan, -1)] * 8 + [1.0])] for _ in range(3)]
-    steps = program("f8", Columns(), 5, distinct.Tally(equal_nan), (VALUES,), samples=64)
+    steps = program("f8", Columns(), 5, (VALUES,), samples=64, equal_nan=equal_nan)
     found = [one.arrays[0] for one in programs.run(steps, parts, 5)[-1]]
     whole = np.concatenate([chunk for part in parts for chunk in part])
     oracle.assert_same_values(np.concatenate(found), np.unique(whole, equal_nan=equal_nan))

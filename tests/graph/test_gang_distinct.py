@@ -17,7 +17,7 @@ from support import strategies as ours
 import dask_gpusort
 from dask_gpusort.chunk.checks import declared_chunks
 from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.functions.distinct import Cut, Distinct, Merged, Number, OfGroups, Reply, Spread, Tally, numbers
+from dask_gpusort.functions.distinct import Cut, Distinct, Merged, Number, OfGroups, Reply, Spread, numbers
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers
 from dask_gpusort.plan.sets import gang_of_distinct, parts_of
@@ -196,7 +196,7 @@ def fails_once(original):
 def work_of(keys, members=2):
     """The work of a member with one chunk, beside another one."""
     order, columns = Order(keys.dtype, stable=True), Columns(inverse=True)
-    merged = Merged(order, columns, Tally())
+    merged = Merged(order, columns)
     steps = Distinct(order, columns, True, members, 8, np.dtype("u4")), Cut(order, members), Number(merged)
     steps += Reply(merged, (OfGroups("values"),), numbers), Spread()
     declared = tuple(declared_chunks("the input", keys.dtype, ((len(keys), 0)[:members],)))
