@@ -72,6 +72,14 @@ def test_groups_of_flags(device, n):
     np.testing.assert_array_equal(found.numbers("i8"), np.cumsum(flags) - 1)
 
 
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+@pytest.mark.parametrize("n", [0, *SIZES])
+def test_positions_of_flags(device, n, share):
+    flags = np.random.default_rng(n).random(n) < share
+    found = kernels.pack_ties(device.array(flags))
+    np.testing.assert_array_equal(found.starts(found.count())[:-1], np.flatnonzero(flags))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_ranks_in_rows(device, method):
     for rows, length in ((1, 1000), (7, 33), (40, 25), (300, 1)):
