@@ -3,10 +3,10 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from . import api
+from .adapters.register import register, register_as_set, registered, unregister
 from .api import *
 from .gpu_cluster import cluster, warm_up
 from .graph.explanation import Explanation
-from .register import register, register_as_set, registered, unregister
 from .versions import show_versions
 
 __all__ = ["Explanation", "cluster", "register", "registered", "show_versions", "unregister", "warm_up"]

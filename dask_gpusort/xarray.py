@@ -8,8 +8,9 @@ from typing import Any
 import xarray as xr
 from dask.base import is_dask_collection
 
-from . import api, labelled
-from .labelled_groups import Groups, percentile_doy
+from . import api
+from .adapters import labelled
+from .adapters.labelled_groups import Groups, percentile_doy
 
 __all__ = ["DataArrayAccessor", "DatasetAccessor", "Groups"]
 

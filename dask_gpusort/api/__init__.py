@@ -14,8 +14,8 @@
 
 import sys
 
-from ..array_arguments import refusing_labels
-from ..array_packages import for_both_packages, with_its_name
+from ..arguments.arrays import refusing_labels
+from ..arguments.packages import for_both_packages, with_its_name
 from .order_statistics import *
 from .partitions import *
 from .positions import *

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import (
+from ..arguments.arrays import checked_array, in_memory
+from ..arguments.checks import (
     check_weighted_method,
     checked_axes,
     checked_grouping,
@@ -14,7 +15,6 @@ from ..arguments import (
     refuse_in_place,
     refuse_with_groups,
 )
-from ..array_arguments import checked_array, in_memory
 from ..builders.groups import Labels, build_grouped
 from ..builders.statistics import build_statistic, build_weighted
 from ..graph.explain import explained

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import axis_or_none, check_select_kind, checked_kth, checked_options, is_scalar_row
-from ..array_arguments import checked_array
+from ..arguments.arrays import checked_array
+from ..arguments.checks import axis_or_none, check_select_kind, checked_kth, checked_options, is_scalar_row
 from ..builders.partitions import Want, build_partition
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
-from ..array_arguments import check_known_axis, checked_array, known_size
-from ..builders.positions import build_put_along, build_take, build_take_along, take_known
-from ..builders.shuffle import build_permutation, build_shuffle
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
-from ..graph.inputs import shaped_as
-from ..index_arguments import (
+from ..arguments.arrays import check_known_axis, checked_array, known_size
+from ..arguments.checks import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
+from ..arguments.indices import (
     along_axis,
     check_broadcast,
     check_mode,
@@ -20,6 +15,11 @@ from ..index_arguments import (
     checked_values,
     indices_in_memory,
 )
+from ..builders.positions import build_put_along, build_take, build_take_along, take_known
+from ..builders.shuffle import build_permutation, build_shuffle
+from ..graph.explain import explained
+from ..graph.explanation import Explanation
+from ..graph.inputs import shaped_as
 
 
 def permutation(n: int, chunks: Any = "auto", seed: int | None = None) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none, checked_grouping, checked_ranking
-from ..array_arguments import checked_array
+from ..arguments.arrays import checked_array
+from ..arguments.checks import axis_or_none, checked_grouping, checked_ranking
 from ..builders.groups import Labels
 from ..builders.ranks import build_grouped_rank, build_rank
 from ..graph.explain import explained

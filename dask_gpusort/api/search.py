@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..arguments import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
-from ..array_arguments import checked_sides
+from ..arguments.arrays import checked_sides
+from ..arguments.checks import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
 from ..builders.searches import build_interp, build_membership, build_search
 from ..graph.explain import explained
 from ..graph.explanation import Explanation

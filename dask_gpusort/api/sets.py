@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import axis_or_none, check_choice, checked_axes, checked_grouping, refuse_with_groups
-from ..array_arguments import checked_array, checked_sides
+from ..arguments.arrays import checked_array, checked_sides
+from ..arguments.checks import axis_or_none, check_choice, checked_axes, checked_grouping, refuse_with_groups
 from ..builders.distinct import (
     Unique,
     build_common,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arguments import (
+from ..arguments.arrays import (
+    checked_array,
+    checked_arrays,
+    checked_lexsort_keys,
+    checked_sort_keys,
+    checked_sorted_arrays,
+)
+from ..arguments.checks import (
     axis_or_none,
     checked_axis,
     checked_directions,
@@ -14,13 +21,6 @@ from ..arguments import (
     on_device,
     refuse_for_several_keys,
     resolved_chunks,
-)
-from ..array_arguments import (
-    checked_array,
-    checked_arrays,
-    checked_lexsort_keys,
-    checked_sort_keys,
-    checked_sorted_arrays,
 )
 from ..builders.sort import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 from ..graph.explain import explained

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..arguments import check_choice, checked_axis, checked_grouping, checked_integer, refuse_with_groups
-from ..array_arguments import checked_array, checked_arrays, known_size
+from ..arguments.arrays import checked_array, checked_arrays, known_size
+from ..arguments.checks import check_choice, checked_axis, checked_grouping, checked_integer, refuse_with_groups
 from ..builders.groups import Labels, build_grouped
 from ..builders.top import select_top
 from ..chunk.reducers import top_keys

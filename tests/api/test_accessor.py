@@ -22,7 +22,7 @@ from dask_gpusort.graph.runtime import scheduler_in_use
 xr = pytest.importorskip("xarray")
 pd = pytest.importorskip("pandas")
 accessors = pytest.importorskip("dask_gpusort.xarray")
-LazyLabels = pytest.importorskip("dask_gpusort.lazy_labels").LazyLabels
+LazyLabels = pytest.importorskip("dask_gpusort.adapters.lazy_labels").LazyLabels
 
 pytestmark = pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions")
 

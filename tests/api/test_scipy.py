@@ -25,7 +25,7 @@ from support.scripts import run_fresh
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort import scipy_stats
+from dask_gpusort.adapters import scipy_stats
 
 INSIDE = bool(os.environ.get("SCIPY_ARRAY_API"))
 stats = pytest.importorskip("scipy.stats")
@@ -304,7 +304,7 @@ modules = (stats, _mannwhitneyu, _stats_py, _wilcoxon)
 CHECK = """
 new = {each.name for each in dask_gpusort.registered()}
 assert {"scipy.stats._stats_py._rankdata.__code__", "scipy.stats._morestats.mood.__code__"} <= new
-assert 'dask_gpusort.scipy_stats.mood' in repr(dask_gpusort.registered())
+assert 'dask_gpusort.adapters.scipy_stats.mood' in repr(dask_gpusort.registered())
 functions = [value for module in modules for value in vars(module).values() if hasattr(value, "__code__")]
 ours = [each for each in functions if "dask_gpusort" in each.__code__.co_filename]
 assert {_mannwhitneyu._rankdata, _wilcoxon._rankdata, mood, rankdata, quantile, wilcoxon, mode, iqr} <= {*ours}

@@ -23,8 +23,8 @@ xr = pytest.importorskip("xarray")
 pd = pytest.importorskip("pandas")
 groupers = pytest.importorskip("xarray.groupers")
 pytest.importorskip("dask_gpusort.xarray")
-labelled = pytest.importorskip("dask_gpusort.labelled")
-labelled_groups = pytest.importorskip("dask_gpusort.labelled_groups")
+labelled = pytest.importorskip("dask_gpusort.adapters.labelled")
+labelled_groups = pytest.importorskip("dask_gpusort.adapters.labelled_groups")
 
 pytestmark = [
     pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions"),

@@ -28,7 +28,7 @@ MODULES = (
     "api.top_k",
     "gpu_cluster",
     "graph.explanation",
-    "register",
+    "adapters.register",
     "versions",
     "xarray",
 )

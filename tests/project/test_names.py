@@ -14,7 +14,7 @@ from test_benchmarks import load
 from tlz import merge
 
 import dask_gpusort
-from dask_gpusort import array_packages
+from dask_gpusort.arguments import packages
 
 calls = load("asv.calls")
 #: Calls whose last tasks are those of Dask's own functions: rechunks, and a transposed array.
@@ -69,7 +69,7 @@ def test_arrays_have_the_name_of_their_function(call: str, parts: int, monkeypat
     assert len({one.name for one in found}) == len(found)
     assert [one.name for one in found] == [one.name for one in again]
     assert all(key == getattr(task, "key", key) for one in found for key, task in dict(one.__dask_graph__()).items())
-    monkeypatch.setattr(array_packages, "named", lambda array, _: array)
+    monkeypatch.setattr(packages, "named", lambda array, _: array)
     others = arrays(function(*given))
     # A name takes no task, and hides no chunk that arrays share.
     assert numbers_of_tasks(found) == numbers_of_tasks(others)

@@ -15,7 +15,7 @@ import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
-from .chunk import library_of
+from ..chunk import library_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

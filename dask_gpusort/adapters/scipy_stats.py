@@ -18,9 +18,9 @@ import dask.array as da
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from . import api
-from .array_arguments import in_memory, known_size
-from .array_packages import for_both_packages, is_of_dask_array
+from .. import api
+from ..arguments.arrays import in_memory, known_size
+from ..arguments.packages import for_both_packages, is_of_dask_array
 
 Function = Callable[..., Any]
 
@@ -157,7 +157,7 @@ def with_variables({variables}):
     def {name}(*args, **options):
         if False:
             ({variables})
-        from dask_gpusort.scipy_stats import SERVED
+        from dask_gpusort.adapters.scipy_stats import SERVED
         return SERVED["{name}"](*args, **options)
     return {name}.__code__
 """

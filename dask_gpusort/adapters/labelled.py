@@ -18,12 +18,12 @@ import xarray as xr
 from dask.base import is_dask_collection, tokenize
 from tlz import partition
 
-from . import api
-from .array_arguments import in_memory
-from .array_packages import for_both_packages
-from .builders.sort import build_moved
-from .graph.inputs import rechunk
-from .graph.runtime import planned_for
+from .. import api
+from ..arguments.arrays import in_memory
+from ..arguments.packages import for_both_packages
+from ..builders.sort import build_moved
+from ..graph.inputs import rechunk
+from ..graph.runtime import planned_for
 from .lazy_labels import LazyLabels
 
 #: Name of the variable of a DataArray.

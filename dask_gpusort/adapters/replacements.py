@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import api, scipy_stats
-from .arguments import refuse_in_place
-from .graph._dask import is_valid_chunk_type
+from .. import api
+from ..arguments.checks import refuse_in_place
+from ..graph._dask import is_valid_chunk_type
+from . import scipy_stats
 
 #: Tells whether a call of `register` still wants this: others may have wrapped what was put in place.
 IsWanted = Callable[[], bool]

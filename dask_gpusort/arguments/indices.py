@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from .arguments import axis_or_none
-from .array_arguments import checked_array, refuse_masked, without_labels
-from .chunk import library_of
-from .graph._dask import flatten as elements_of
-from .graph.inputs import flatten
+from ..chunk import library_of
+from ..graph._dask import flatten as elements_of
+from ..graph.inputs import flatten
+from .arrays import checked_array, refuse_masked, without_labels
+from .checks import axis_or_none
 
 _MODES = ("clip", "raise", "wrap")
 

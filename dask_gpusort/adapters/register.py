@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from .config import setting
+from ..config import setting
 from .replacements import TARGETS
 
 _MISSING = object()

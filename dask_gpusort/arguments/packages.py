@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import dask.array as da
 
-from .chunk import library_of
-from .graph._dask import array_from_graph
-from .graph.collection import named
+from ..chunk import library_of
+from ..graph._dask import array_from_graph
+from ..graph.collection import named
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,12 +14,12 @@ from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .array_arguments import check_library, checked_array, in_memory, known_size, refuse_masked, without_labels
-from .builders.request import Options
-from .chunk.labels import are_missing, on_host
-from .chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
-from .config import DEVICES, EXCHANGES, setting
-from .plan.select import STRATEGIES
+from ..builders.request import Options
+from ..chunk.labels import are_missing, on_host
+from ..chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
+from ..config import DEVICES, EXCHANGES, setting
+from ..plan.select import STRATEGIES
+from .arrays import check_library, checked_array, in_memory, known_size, refuse_masked, without_labels
 
 _KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}
 _METHODS = ("auto", "radix", "merge")

@@ -21,7 +21,7 @@ import xarray as xr
 from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
-from . import api
+from .. import api
 from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
