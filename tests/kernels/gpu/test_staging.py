@@ -399,17 +399,38 @@ def test_chunks_of_the_device_take_turns() -> None:
     same(cupy.asnumpy(found), np.sort(host))
 
 
-@pytest.mark.parametrize("processes", [False, True])
-def test_on_a_cluster_of_one_worker(processes: bool) -> None:
+@contextmanager
+def cluster_of(workers: int, **options: Any) -> Iterator[Any]:
+    """A client of some workers, which share the GPU."""
     distributed = pytest.importorskip("distributed")
-    host = keys_of("M8[s]", 60_000)
     with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=processes, dashboard_address=":0", memory_limit=0
-        ) as cluster,
+        distributed.LocalCluster(n_workers=workers, dashboard_address=":0", **options) as cluster,
         distributed.Client(cluster) as client,
         dask.config.set(scheduler=client),
     ):
+        yield client
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_on_a_cluster_of_one_worker(processes: bool) -> None:
+    host = keys_of("M8[s]", 60_000)
+    with cluster_of(1, threads_per_worker=1, processes=processes, memory_limit=0):
         x = da.from_array(host, chunks=7_001)
         same(dask_gpusort.sort(x, device="cuda").compute(), np.sort(host))
         same(dask_gpusort.argsort(x, device="cuda").compute(), np.argsort(host, kind="stable"))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_on_a_cluster_more_than_the_gpus_hold(workers: int) -> None:
+    x = da.random.default_rng(0).integers(0, 1 << 40, LARGE // 8, chunks=LARGE // 128)
+    host = x.compute(scheduler="threads")
+    limit = host.nbytes // 2
+    options = {"threads_per_worker": 4, "memory_limit": "4GB"}
+    with cluster_of(workers, **options) as client, dask.config.set({"gpusort.groups": None}):
+        client.run(lambda: cupy.get_default_memory_pool().set_limit(size=limit))
+        assert dask_gpusort.explain(x, device="cuda").exchange == "runs"
+        same(in_parts(dask_gpusort.sort(x, device="cuda")).compute(), np.sort(host))
+        positions = in_parts(dask_gpusort.argsort(x % 1_000, device="cuda")).compute()
+        same(positions, np.argsort(host % 1_000, kind="stable"))
+        used = client.run(lambda: cupy.get_default_memory_pool().total_bytes())
+        assert 0 < max(used.values()) <= limit
