@@ -180,11 +180,6 @@ class TieGroups:
         return amounts if self.all_differ else amounts[self.numbers]
 
 
-def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
-    """Give the tie groups of sorted keys."""
-    return TieGroups(keys, equal_nan, length)
-
-
 def refuse_nan(policy: NanPolicy, found: Any) -> None:
     """Raise if NaN are found and the policy says so."""
     if policy == "raise" and bool(found):

@@ -67,7 +67,7 @@ class ProgramJob:
         chunks = dict(zip(self.sources[rank], arrays, strict=True))
         # A part without chunks has an empty one: what it sends must have the dtypes of the others.
         first = replace(self.declared[0], shape=(0,) * len(self.declared[0].shape))
-        nothing = Blocks([ops_for(arrays[0]).empty(first.dtype, first.shape)], [first])
+        nothing = Blocks([np.empty_like(arrays[0], shape=first.shape, dtype=first.dtype)], [first])
 
         def blocks_of(own: Sequence[int]) -> Blocks:
             return Blocks([chunks[chunk] for chunk in own], [self.declared[chunk] for chunk in own])

@@ -7,10 +7,8 @@ import pytest
 from support.dask_gpu import DTYPES, on_device, sample
 
 import dask_gpusort
-from dask_gpusort import gpu_cluster, kernels
+from dask_gpusort import gpu_cluster
 from dask_gpusort.kernels.launch import loader
-from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
-from dask_gpusort.kernels.papers.passes import sort_keys
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -43,30 +41,6 @@ def test_same_bits_as_numpy_chunks(dtype, method, descending):
     assert isinstance(positions, cupy.ndarray)
     expected = dask_gpusort.argsort(da.from_array(host, chunks=-1), **options).compute()
     np.testing.assert_array_equal(cupy.asnumpy(positions), expected)
-
-
-@pytest.mark.parametrize("algorithm", [four_step, count_scan_reorder, split])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_papers_sorts_give_the_same_bits(dtype, algorithm):
-    for n in (0, 1, 1_023, 1_025, 40_009):
-        host = sample(dtype, n) if n > 32 else sample(dtype, 64)[:n]
-        found = cupy.asarray(host)
-        sort_keys(algorithm.sort, found, found)
-        assert bits(cupy.asnumpy(found)) == bits(
-            dask_gpusort.sort(da.from_array(host, chunks=-1), stable=False).compute()
-        )
-
-
-@pytest.mark.parametrize("algorithm", ["lsd", "msd"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_radix_sorts_give_the_same_bits(dtype, algorithm):
-    for n in (0, 1, 1_023, 1_025, 40_009):
-        host = sample(dtype, n) if n > 32 else sample(dtype, 64)[:n]
-        for descending in (False, True):
-            for stable in (False, True):
-                expected = dask_gpusort.sort(da.from_array(host, chunks=-1), descending=descending, stable=stable)
-                found = kernels.sort_keys(cupy.asarray(host), descending=descending, stable=stable, algorithm=algorithm)
-                assert bits(cupy.asnumpy(found)) == bits(expected.compute())
 
 
 @pytest.mark.parametrize("exchange", ["gather", "tasks"])
