@@ -1,13 +1,11 @@
-"""NumPy chunks sorted on a GPU: copies through pinned memory, and results with the bits of a sort on the host."""
+"""NumPy chunks sorted on a GPU: what only a GPU shows of streams, pinned memory, limited memory and clusters."""
 
 from __future__ import annotations
 
 import gc
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier
 from typing import Any
 
 import dask
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 from support import strategies as ours
 from support.dask_gpu import delay
+from support.staged import keys_of, same
 
 import dask_gpusort
 
@@ -23,32 +22,16 @@ cupy = pytest.importorskip("cupy")
 staging = pytest.importorskip("dask_gpusort.chunk.cupy_staging")
 pytestmark = pytest.mark.gpu
 
-DTYPES = ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", "M8[s]", "m8[ns]", ">i8", ">f2", ">c16", ">M8[D]"]
 THREADS = 16
 #: Some milliseconds.
 TICKS = 20_000_000
 
 
-def native(array: np.ndarray) -> np.ndarray:
-    """The array as the device holds it."""
-    array = array.view(array.dtype.str[0] + "i8") if array.dtype.kind in "mM" else array
-    return array.astype(array.dtype.newbyteorder("="))
-
-
-def same(found: Any, wanted: np.ndarray) -> None:
-    assert type(found) is np.ndarray
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    assert np.array_equal(
-        np.ascontiguousarray(found).reshape(-1).view(np.uint8), np.ascontiguousarray(wanted).reshape(-1).view(np.uint8)
-    )
-
-
 @pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Small pieces, so that small arrays are copied in many; gives the bytes of one."""
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small pieces, so that small arrays are copied in many."""
     monkeypatch.setattr(staging, "PIECE_BYTES", 1 << 16)
     monkeypatch.setattr(staging, "SMALL_BYTES", 1 << 12)
-    return staging.PIECE_BYTES
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -57,59 +40,12 @@ def several_groups() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_sizes_around_a_piece(dtype: str, small_pieces: int) -> None:
-    piece = small_pieces // np.dtype(dtype).itemsize
-    small = staging.SMALL_BYTES // np.dtype(dtype).itemsize
-    for n in {0, 1, small - 1, small, *(count * piece + more for count in (1, 2, 3, 9) for more in (-1, 0, 1))}:
-        host = ours.make(dtype, n, "bits", n)
-        on_device = staging.to_device(host)
-        same(cupy.asnumpy(on_device), native(host))
-        same(staging.to_host(on_device, host.dtype), host)
-
-
 @pytest.mark.parametrize("dtype", ["u1", "i8", ">f4"])
 def test_pieces_of_full_size(dtype: str) -> None:
     piece = staging.PIECE_BYTES // np.dtype(dtype).itemsize
     for n in (piece - 1, piece, 2 * piece + 1, 5 * piece):
         host = ours.make(dtype, n, "bits", n)
         same(staging.to_host(staging.to_device(host), host.dtype), host)
-
-
-@pytest.mark.parametrize("dtype", ["f8", ">i4", "M8[s]"])
-def test_strides_and_dimensions(dtype: str, small_pieces: int) -> None:
-    whole = ours.make(dtype, 6 * 9_000, "bits").reshape(2, 9_000, 3)
-    for host in (whole[:, ::2], whole[::-1], whole.T, whole[0, :, 1], np.asfortranarray(whole), whole[:, :0]):
-        on_device = staging.to_device(host)
-        assert on_device.flags.c_contiguous
-        same(cupy.asnumpy(on_device), native(host))
-    on_device = staging.to_device(whole)
-    for part in (np.s_[:, ::2], np.s_[::-1], np.s_[0, :, 1], np.s_[:, :0], np.s_[0, 0, 0, ...]):
-        same(staging.to_host(on_device[part], whole.dtype), whole[part])
-    same(staging.to_host(on_device.T, whole.dtype), whole.T)
-
-
-@pytest.mark.parametrize("dtype", ["M8[s]", ">m8[ms]"])
-@pytest.mark.parametrize("n", [5, 100_000])
-def test_shift_wraps_around(dtype: str, n: int, small_pieces: int) -> None:
-    host = np.concatenate([ours.special(np.dtype(dtype)), ours.make(dtype, n, "bits")])
-    shifted = staging.to_device(host, -1)
-    same(cupy.asnumpy(shifted), (native(host).view("u8") - np.uint64(1)).view("i8"))
-    same(staging.to_host(shifted, host.dtype, 1), host)
-
-
-def test_many_threads_at_once(small_pieces: int) -> None:
-    hosts = [ours.make("i8", 1_000 * n, "bits", n) for n in range(4 * THREADS)]
-    started = Barrier(THREADS)
-
-    def there_and_back(number: int) -> list[np.ndarray]:
-        started.wait(60)
-        return [staging.to_host(staging.to_device(host), host.dtype) for host in hosts[number::THREADS]]
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        for number, found in enumerate(pool.map(there_and_back, range(THREADS))):
-            for one, wanted in zip(found, hosts[number::THREADS], strict=True):
-                same(one, wanted)
 
 
 @pytest.mark.parametrize("n", [100, 1 << 20])
@@ -132,7 +68,8 @@ def test_copies_wait_for_the_current_stream(n: int) -> None:
             same(cupy.asnumpy(following), ~host)
 
 
-def test_any_stream_may_read_the_result(small_pieces: int) -> None:
+@pytest.mark.usefixtures("small_pieces")
+def test_any_stream_may_read_the_result() -> None:
     host = ours.make("i8", 1 << 20, "bits")
     first, second = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
     for _ in range(20):
@@ -143,7 +80,8 @@ def test_any_stream_may_read_the_result(small_pieces: int) -> None:
             same(cupy.asnumpy(copied), host)
 
 
-def test_no_memory_is_leaked(small_pieces: int) -> None:
+@pytest.mark.usefixtures("small_pieces")
+def test_no_memory_is_leaked() -> None:
     host = ours.make("i8", 1 << 18, "bits")
     pool, pinned = cupy.get_default_memory_pool(), cupy.get_default_pinned_memory_pool()
     staging.to_host(staging.to_device(host), host.dtype)
@@ -161,103 +99,6 @@ def test_no_memory_is_leaked(small_pieces: int) -> None:
     assert (pool.used_bytes(), pinned.n_free_blocks()) == (used, free)
 
 
-def keys_of(dtype: str, n: int) -> np.ndarray:
-    """Special values, ties and random bits."""
-    parts = [ours.special(np.dtype(dtype)), ours.make(dtype, n // 2, "few"), ours.make(dtype, n // 2, "bits")]
-    return np.random.default_rng(n).permutation(np.concatenate(parts))
-
-
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_sorts_have_the_bits_of_the_host(dtype: str, descending: bool, small_pieces: int) -> None:
-    host = keys_of(dtype, 60_000)
-    for chunks in (7_001, -1):
-        x = da.from_array(host, chunks=chunks)
-        for stable in (False, True):
-            options = {"descending": descending, "stable": stable}
-            found = dask_gpusort.sort(x, device="cuda", **options)
-            assert found.chunks == x.chunks
-            same(found.compute(), dask_gpusort.sort(x, **options).compute())
-        found = dask_gpusort.argsort(x, descending=descending, device="cuda").compute()
-        same(found, dask_gpusort.argsort(x, descending=descending).compute())
-
-
-@pytest.mark.parametrize("exchange", ["gather", "tasks"])
-@pytest.mark.parametrize("dtype", ["f4", "M8[s]", ">i8", "c16"])
-def test_sort_by_key(dtype: str, exchange: str, small_pieces: int) -> None:
-    host = keys_of(dtype, 40_000)
-    arrays = [host, *(ours.make(kind, len(host), "bits") for kind in ("M8[D]", ">i4", "f8", "?"))]
-    rows = np.arange(2 * len(host)).reshape(-1, 2)
-    given = [da.from_array(array, chunks=3_000) for array in (*arrays, rows)]
-    found = dask_gpusort.sort_by_key(*given, exchange=exchange, device="cuda")
-    for one, wanted in zip(dask.compute(*found), dask.compute(*dask_gpusort.sort_by_key(*given)), strict=True):
-        same(one, wanted)
-
-
-@pytest.mark.parametrize("dtypes", [("M8[s]", "i4"), ("f8", ">m8[s]", "?"), ("c16", "M8[s]"), ("u1", "f2")], ids=str)
-def test_lexsort(dtypes: tuple[str, ...], small_pieces: int) -> None:
-    arrays = [da.from_array(ours.make(dtype, 30_000, "few", 3), chunks=4_001) for dtype in dtypes]
-    for descending in (False, True, [number % 2 == 0 for number in range(len(dtypes))]):
-        found = dask_gpusort.lexsort(arrays, descending=descending, device="cuda").compute()
-        same(found, dask_gpusort.lexsort(arrays, descending=descending).compute())
-
-
-@pytest.mark.parametrize("dtype", ["f4", ">i8", "M8[s]", "c16"])
-def test_merge_sorted(dtype: str, small_pieces: int) -> None:
-    sizes = (20_000, 0, 7_001)
-    arrays = [da.from_array(np.sort(ours.make(dtype, n, "few", n)), chunks=3_001) for n in sizes]
-    found = dask_gpusort.merge_sorted(*arrays, device="cuda").compute()
-    same(found, dask_gpusort.merge_sorted(*arrays).compute())
-
-
-@pytest.mark.parametrize("limit", ["128MiB", "8B"])
-@pytest.mark.parametrize("axis", [0, 1, 2, None])
-@pytest.mark.parametrize("dtype", ["f8", "M8[s]", ">u2"])
-def test_rows(dtype: str, axis: int | None, limit: str) -> None:
-    x = da.from_array(keys_of(dtype, 8_400)[:8_400].reshape(7, 30, 40), chunks=(4, 20, 11))
-    with dask.config.set({"array.chunk-size": limit}):
-        for function in (dask_gpusort.sort, dask_gpusort.argsort):
-            found, wanted = function(x, axis, device="cuda"), function(x, axis)
-            assert found.chunks == wanted.chunks
-            same(found.compute(), wanted.compute())
-
-
-def test_unknown_sizes_and_empty_chunks() -> None:
-    host = keys_of("i4", 30_000)
-    x = da.from_array(host, chunks=((10_000, 0, len(host) - 10_000),))
-    same(dask_gpusort.sort(x, device="cuda").compute(), np.sort(host))
-    chosen = x[x % 3 == 0]
-    same(dask_gpusort.sort(chosen, device="cuda").compute(), np.sort(host[host % 3 == 0]))
-    same(dask_gpusort.sort(x[:0], device="cuda").compute(), host[:0])
-
-
-def test_arrays_without_dimensions() -> None:
-    x = da.from_array(np.array(2.5))
-    assert dask_gpusort.argsort(x, device="cuda").compute() == 0
-    same(dask_gpusort.sort(x, None, device="cuda").compute(), np.array([2.5]))
-
-
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_key_functions_take_the_chunks_of_the_host(count: int, descending: bool, small_pieces: int) -> None:
-    def key(block: Any) -> Any:
-        assert type(block) is np.ndarray
-        parts = (block.astype("M8[s]"), block % 7, -block)[:count]
-        return parts if count > 1 else parts[0]
-
-    x = da.from_array(ours.make("i8", 30_000, "few"), chunks=4_001)
-    for function in (dask_gpusort.sort, dask_gpusort.argsort):
-        found = function(x, key=key, descending=descending, device="cuda").compute()
-        same(found, function(x, key=key, descending=descending).compute())
-
-
-def test_less_is_an_expression() -> None:
-    host = ours.make("i8", 30_000, "bits") % 1000
-    x = da.from_array(host, chunks=4_001)
-    found = dask_gpusort.sort(x, less="a % 10 < b % 10", device="cuda").compute()
-    same(found, dask_gpusort.sort(x, less=lambda a, b: np.fmod(a, 10) < np.fmod(b, 10)).compute())
-
-
 def test_chunks_on_the_device_stay_there() -> None:
     host = keys_of("f8", 30_000)
     on_device = da.from_array(cupy.asarray(host), chunks=4_001, asarray=False)
@@ -269,15 +110,8 @@ def test_chunks_on_the_device_stay_there() -> None:
     same(cupy.asnumpy(moved), keys)
 
 
-def test_the_setting_gives_the_default() -> None:
-    host = keys_of("i8", 30_000)
-    with dask.config.set({"gpusort.device": "cuda"}):
-        found = dask_gpusort.sort(da.from_array(host, chunks=4_001))
-        assert any(str(key).startswith("('copy_to_device") for key in dict(found.__dask_graph__()))
-        same(found.compute(), np.sort(host))
-
-
-def test_repeated_sorts_leak_no_memory(small_pieces: int) -> None:
+@pytest.mark.usefixtures("small_pieces")
+def test_repeated_sorts_leak_no_memory() -> None:
     x = da.from_array(ours.make("i8", 1 << 18, "bits"), chunks=1 << 14)
     pool = cupy.get_default_memory_pool()
     dask_gpusort.sort(x, device="cuda").compute()
