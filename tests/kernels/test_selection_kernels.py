@@ -12,7 +12,6 @@ from support.marks import grid
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.chunk import ops_for
 from dask_gpusort.kernels import selecting
 
 pytestmark = pytest.mark.slow
@@ -415,20 +414,3 @@ def test_extract_of_more_than_2_to_31_keys(cp):
     np.testing.assert_array_equal(got.ends[0, :, 0], below[[100, 101, 103, 104]])
     assert got.found[0] == below[103] - below[101]
     assert set(np.unique(got.inside[0, : got.found[0]].get())) == {101, 102}
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", OF_GPUS)
-def test_steps_of_a_chunk(cp, dtype):
-    keys = make_keys(dtype, LARGE, "special")
-    chunk, ops = cp.asarray(keys), ops_for(cp.empty(0))
-    assert ops.count_nans(chunk) == np.isnan(keys).sum()
-    codes = np.sort(encode(keys))
-    ends = codes_of.decode(codes[[LARGE // 4, LARGE // 2]].copy(), keys.dtype)
-    counts, inside = ops.extract(chunk, ends[:1], ends[1:])
-    floors = codes_of.tie_floor(codes, keys.dtype)
-    classes = codes_of.tie_floor(codes_of.encode(ends), keys.dtype)
-    sides = [np.searchsorted(floors, end, side) for end in classes for side in ("left", "right")]
-    sides[2] = max(sides[1:3])
-    np.testing.assert_array_equal(counts[:, 0], np.ravel(sides))
-    np.testing.assert_array_equal(np.sort(encode(inside.get())), codes[sides[1] : max(sides[1], sides[2])])
