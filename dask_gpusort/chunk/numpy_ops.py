@@ -13,7 +13,7 @@ from ..table import KeyOrder, Side
 from . import numpy_radix, numpy_split, steps
 from .numpy_columns import columns_of
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, search
-from .numpy_positions import concatenate_along, put, put_along, random_keys, take, take_along
+from .numpy_positions import concatenate_along, put, put_along, random_keys, take
 from .numpy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
 from .numpy_sorts import (
@@ -27,8 +27,7 @@ from .numpy_sorts import (
     sort_with_positions,
     sorted_by_numpy,
 )
-from .run import Run
-from .run import concatenate as concatenate_arrays
+from .run import Run, concatenate
 from .steps import (
     add_starts,
     check_lengths,
@@ -45,7 +44,9 @@ from .tie_groups import TieGroups, rank_keys
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
 SCANNED_KEYS = 1 << 16
 
+exclusive = contextlib.nullcontext  # sorts on the host may run side by side
 flatnonzero = np.flatnonzero
+take_along = np.take_along_axis
 tie_groups = TieGroups
 
 
@@ -120,11 +121,6 @@ def paste(block: np.ndarray, part: np.ndarray) -> None:
         part[...] = block
 
 
-def exclusive() -> contextlib.AbstractContextManager[None]:
-    """Nothing: sorts on the host may run side by side."""
-    return contextlib.nullcontext()
-
-
 def key_order(order: Order) -> KeyOrder:
     """Comparisons of summaries' keys, which are all the least of their tie class."""
     if order.coded:
@@ -146,9 +142,3 @@ class NumpyKeys(steps.SortedKeys):
 
 
 sorted_keys = NumpyKeys
-
-
-def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Join arrays along their first dimension."""
-    joined: np.ndarray = concatenate_arrays(arrays)
-    return joined

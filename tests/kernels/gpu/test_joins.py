@@ -97,13 +97,15 @@ def sorting_tasks(darr: Any) -> int:
     return sum(name.startswith("sort-local") for name in names) or names.count(darr.name)
 
 
-def check(function: Callable[..., Sequence[Any]], hosts: Any, devices: Any, **options: Any) -> None:
-    """The same bits as NumPy chunks, from one task, and the input stays as it was."""
+def check(
+    function: Callable[..., Sequence[Any]], hosts: Any, devices: Any, in_one_task: bool = True, **options: Any
+) -> None:
+    """The same bits as NumPy chunks, perhaps from one task, and the input stays as it was."""
     before = [cupy.asnumpy(device.compute()) for device in devices]
     found = function(*devices, **options)
     wanted = function(*(da.from_array(host, chunks=-1) for host in hosts), **options)
     for darr, one, other in zip(found, dask.compute(*found), dask.compute(*wanted), strict=True):
-        assert sorting_tasks(darr) == 1
+        assert sorting_tasks(darr) == 1 or not in_one_task
         same(one, other)
     for device, old in zip(devices, before, strict=True):
         same(device.compute(), old)
@@ -120,6 +122,27 @@ def synchronous() -> Iterator[None]:
 def test_same_bits_as_numpy_chunks(function: str, layout: str, chunks: str, dtype: str) -> None:
     hosts = sample(dtype, SIZE), np.arange(SIZE)
     check(FUNCTIONS[function], hosts, [LAYOUTS[layout](host, CHUNKS[chunks]) for host in hosts])
+
+
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+@pytest.mark.parametrize("dtype", [*DTYPES, "c16"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_same_bits_in_several_groups(function: str, dtype: str, exchange: str) -> None:
+    hosts = sample(dtype, SIZE), np.arange(SIZE)
+    has_words = dtype == "c16" or function in ("lexsort", "words")
+    for method in ("auto" if has_words else "radix", "merge"):
+        devices = [on_device(host, 4_001) for host in hosts]
+        with dask.config.set({"gpusort.groups": 5}):
+            check(FUNCTIONS[function], hosts, devices, in_one_task=False, method=method, exchange=exchange)
+
+
+def test_rows_as_companions_in_several_groups() -> None:
+    host, rows = sample("f4", SIZE), np.arange(2 * SIZE).reshape(SIZE, 2)
+    for exchange in ("gather", "tasks"):
+        with dask.config.set({"gpusort.groups": 5, "gpusort.exchange": exchange}):
+            found = dask_gpusort.sort_by_key(on_device(host, 3_000), on_device(rows, (3_000, 1)))
+        for one, wanted in zip(dask.compute(*found), (host, rows), strict=True):
+            same(one, wanted[np.argsort(host, kind="stable")])
 
 
 def test_output_chunks() -> None:
