@@ -305,7 +305,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
         "gang that gathers: who reads nothing": ("self.reads)", "[True] * len(self.reads))"),
-        "gang that gathers: who has nothing": ("=first.shape, dtype=first.dtype", "=first.shape, dtype=bool"),
+        "gang that gathers: who has nothing": (
+            "arrays[0], shape=shape, dtype=dtype)",
+            "arrays[0], shape=shape, dtype=bool)",
+        ),
         "gang that gathers: chunks of groups": ("step.rereads or side in unread,", "step.rereads,"),
         "gang that gathers: a member without output": (
             "alone = all(self.made[which])",

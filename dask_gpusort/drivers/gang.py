@@ -66,8 +66,8 @@ class ProgramJob:
         serialization.register()
         chunks = dict(zip(self.sources[rank], arrays, strict=True))
         # A part without chunks has an empty one: what it sends must have the dtypes of the others.
-        first = replace(self.declared[0], shape=(0,) * len(self.declared[0].shape))
-        nothing = Blocks([np.empty_like(arrays[0], shape=first.shape, dtype=first.dtype)], [first])
+        shape, dtype = (0,) * len(self.declared[0].shape), np.dtype(self.declared[0].dtype)
+        nothing = Blocks([np.empty_like(arrays[0], shape=shape, dtype=dtype)], [replace(self.declared[0], shape=shape)])
 
         def blocks_of(own: Sequence[int]) -> Blocks:
             return Blocks([chunks[chunk] for chunk in own], [self.declared[chunk] for chunk in own])

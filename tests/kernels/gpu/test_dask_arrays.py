@@ -24,25 +24,6 @@ def several_groups():
         yield
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2, None])
-def test_rows(axis):
-    host = sample("f8", 7 * 50 * 90).reshape(7, 50, 90)
-    device = on_device(host, (4, 20, 31))
-    np.testing.assert_array_equal(
-        cupy.asnumpy(dask_gpusort.sort(device, axis=axis).compute()), np.sort(host, axis=axis)
-    )
-    np.testing.assert_array_equal(
-        cupy.asnumpy(dask_gpusort.argsort(device, axis=axis).compute()), np.argsort(host, axis=axis, kind="stable")
-    )
-
-
-def test_unknown_chunk_sizes():
-    host = sample("i4", 30_000)
-    device = on_device(host, 4_000)
-    chosen = device[device % 3 == 0]
-    np.testing.assert_array_equal(cupy.asnumpy(dask_gpusort.sort(chosen).compute()), np.sort(host[host % 3 == 0]))
-
-
 def test_many_zeros_of_both_signs():
     host = np.zeros(3_000_000, "f4")
     host[::2] = -0.0
@@ -62,13 +43,6 @@ def test_lexsort(dtypes):
         found = dask_gpusort.lexsort([on_device(host, 4_001) for host in hosts], descending=descending).compute()
         expected = dask_gpusort.lexsort([da.from_array(host, chunks=7_000) for host in hosts], descending=descending)
         np.testing.assert_array_equal(cupy.asnumpy(found), expected.compute())
-
-
-@pytest.mark.parametrize("shape", [(3, 9_000), (200, 41)])
-def test_lexsort_of_rows(shape):
-    hosts = [sample(dtype, np.prod(shape), 5).reshape(shape) for dtype in ("f8", "i8")]
-    found = dask_gpusort.lexsort([on_device(host, (shape[0], 40)) for host in hosts]).compute()
-    np.testing.assert_array_equal(cupy.asnumpy(found), np.lexsort(hosts))
 
 
 def test_less():
