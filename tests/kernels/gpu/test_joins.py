@@ -145,26 +145,6 @@ def test_rows_as_companions_in_several_groups() -> None:
             same(one, wanted[np.argsort(host, kind="stable")])
 
 
-def test_output_chunks() -> None:
-    host = sample("f4", SIZE)
-    for chunks in (SIZE // 3, ((0, 5, SIZE - 5),), -1):
-        found = dask_gpusort.sort(apart(host, 4_001), stable=True, chunks=chunks)
-        assert found.chunks == da.empty(SIZE, chunks=chunks).chunks
-        same(found.compute(), dask_gpusort.sort(da.from_array(host, chunks=-1), stable=True).compute())
-        assert [block.shape[0] for block in dask.compute(*found.to_delayed())] == list(found.chunks[0])
-
-
-def test_a_mask() -> None:
-    hosts = sample("f4", SIZE), np.arange(SIZE)
-    keep = hosts[1] % 3 > 0
-    keys, values = (on_device(host, 4_001) for host in hosts)
-    mask = values % 3 > 0
-    got = dask.compute(*dask_gpusort.sort_by_key(keys[mask], values[mask]))
-    wanted = dask_gpusort.sort_by_key(*(da.from_array(host[keep], chunks=-1) for host in hosts))
-    for one, other in zip(got, dask.compute(*wanted), strict=True):
-        same(one, other)
-
-
 @pytest.mark.parametrize("distribution", ["special", "bits"])
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
 def test_signs_and_payloads_keep_their_order(dtype: str, distribution: str) -> None:
