@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import api
-from ..arguments.checks import refuse_in_place
+from ..arguments.table import IN_PLACE
 from ..graph._dask import is_valid_chunk_type
 from . import scipy_stats
 
@@ -24,7 +24,7 @@ Replacement = tuple[Any, str, Any]
 
 def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """`numpy.take`; see `dask_gpusort.take`."""
-    refuse_in_place("take", out, None)
+    IN_PLACE.refuse(out=out)
     return api.take(a, indices, axis, mode)
 
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arguments.arrays import checked_array, checked_sides
-from ..arguments.checks import axis_or_none, check_choice, checked_axes, checked_grouping, refuse_with_groups
+from ..arguments.checks import axis_or_none, checked_axes, checked_grouping
+from ..arguments.table import NAN_POLICY, WITH_GROUPS
 from ..builders.distinct import (
     Unique,
     build_common,
@@ -22,7 +23,6 @@ from ..builders.distinct import (
 from ..builders.groups import Labels, build_grouped
 from ..builders.modes import build_mode, build_nunique_along
 from ..chunk.reducers import count_distinct, most_common
-from ..chunk.tie_groups import NAN_POLICIES
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
 
@@ -400,11 +400,11 @@ def mode(
     """
     array = checked_array(a)
     axes = checked_axes(axis, array.ndim)
-    check_choice("nan_policy", nan_policy, NAN_POLICIES)
+    NAN_POLICY.checked(nan_policy)
     grouping = checked_grouping(by, groups, window, array, axis)
     if by is None:
         return ModeResult(*build_mode(array, nan_policy, axes, bool(keepdims)))
-    refuse_with_groups(keepdims=keepdims)
+    WITH_GROUPS.refuse(keepdims=bool(keepdims))
     labels = Labels.of(*grouping)
     return ModeResult(*(build_grouped(array, found, axes, labels) for found in most_common(nan_policy)))
 

@@ -19,9 +19,9 @@ from ..arguments.checks import (
     checked_options,
     is_scalar_row,
     on_device,
-    refuse_for_several_keys,
     resolved_chunks,
 )
+from ..arguments.table import WITH_SEVERAL_KEYS
 from ..builders.sort import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
@@ -240,7 +240,7 @@ def sort_by_key(
     """
     arrays, several = checked_sort_keys(keys)
     if several:
-        refuse_for_several_keys(order=order, key=key, less=less)
+        WITH_SEVERAL_KEYS.refuse(order=order, key=key, less=less)
     directions = checked_directions(descending, len(arrays))
     options = checked_options(kind, order, stable, not several and directions[0], key, less, method, exchange)
     options = on_device(options, device)

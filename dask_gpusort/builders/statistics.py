@@ -19,7 +19,7 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 from tlz import concat
 
-from ..chunk import complete, library_of
+from ..chunk import complete
 from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
 from ..chunk.lanes import reduce_weighted_lanes
 from ..chunk.reducers import Reducer, reduce_lanes
@@ -270,11 +270,6 @@ def build_weighted(
     array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str
 ) -> Any:
     """Build quantiles of the method "inverted_cdf" by weights, of size one where they are the same for a whole axis."""
-    if library_of(weights._meta) != library_of(array._meta):
-        raise TypeError(
-            f"keys of {library_of(array._meta)} chunks and weights of {library_of(weights._meta)} chunks: move one of "
-            "them, with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
-        )
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.searches and plan.lanes.chunks > 1 and array.size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import dask
@@ -232,13 +232,20 @@ def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int
     return joined, tuple((number, 1 if number in single else arrays[number].numblocks[0]) for number in held)
 
 
+def check_library(arrays: Mapping[str, Any]) -> None:
+    """Refuse arrays of NumPy chunks beside arrays of CuPy chunks; their names are for error messages."""
+    (first, own), *others = ((name, library_of(array._meta)) for name, array in arrays.items())
+    for name, library in others:
+        if library != own:
+            raise TypeError(
+                f"{first} has {own} chunks and {name} {library} chunks: move one of them, with "
+                "map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
+            )
+
+
 def companion(keys: Any, value: Any, number: int) -> Any:
     """Give a value array in the keys' chunks, with its trailing dimensions whole; `number` names it in errors."""
-    if library_of(value._meta) != library_of(keys._meta):
-        raise TypeError(
-            f"keys of {library_of(keys._meta)} chunks and values of {library_of(value._meta)} chunks: move one of "
-            "them, with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
-        )
+    check_library({"keys": keys, f"values {number}": value})
     lead = value.shape[: keys.ndim]
     if not _sizes_match(lead, keys.shape) or (keys.ndim > 1 and value.ndim != keys.ndim):
         raise ValueError(
