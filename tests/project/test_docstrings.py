@@ -18,6 +18,8 @@ pytest.importorskip("xarray")
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "api.rst"
 MODULES = (
+    "api.merges",
+    "api.modes",
     "api.order_statistics",
     "api.partitions",
     "api.positions",
