@@ -20,7 +20,7 @@ from dask.highlevelgraph import HighLevelGraph
 from tlz import concat
 
 from ..chunk import complete
-from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
+from ..chunk.checks import checked_chunk, only_chunk
 from ..chunk.lanes import reduce_weighted_lanes
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
@@ -200,7 +200,7 @@ def reduce_block(
     block: Any, statistic: Statistic | Reducer, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
 ) -> Any:
     """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
-    block = checked_lanes(only_chunk(block), expected, lengths)
+    block = checked_chunk(only_chunk(block), expected, sizes=lengths)
     return complete(reduce_lanes(block, statistic, tuple(lengths), keepdims))
 
 
@@ -261,7 +261,7 @@ def reduce_weighted_block(
     keepdims: bool,
 ) -> Any:
     """Task: the weighted quantiles of each lane of one chunk, along the axes that have `lengths`."""
-    block = checked_lanes(only_chunk(block), expected, lengths)
+    block = checked_chunk(only_chunk(block), expected, sizes=lengths)
     weights = checked_chunk(only_chunk(weights), None, "a chunk of the weights")
     return complete(reduce_weighted_lanes(block, weights, statistic, tuple(lengths), keepdims))
 

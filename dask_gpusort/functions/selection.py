@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..chunk import complete, ops_for
-from ..chunk.checks import changed_source, checked_chunk
+from ..chunk.checks import Blocks, changed_source, declared_chunks
 from ..chunk.grid import assemble, chunk_starts
 from ..chunk.run import Run
 from ..order import Order
@@ -349,8 +349,7 @@ class JoinedLanes:
 
         `chunks` are in C order, one along the kept dimensions; `sizes` are theirs in each dimension, nan where unknown.
         """
-        for number, chunk in enumerate(chunks):
-            checked_chunk(chunk, self.dtype, f"chunk {number} of the input", ndim=len(sizes))
+        chunks = Blocks(chunks, declared_chunks("the input", self.dtype, sizes)).checked()
         starts, ops = chunk_starts([chunk.shape for chunk in chunks], sizes), ops_for(chunks[0])
         shape = [1 if dim in self.axes else int(ends[-1]) for dim, ends in enumerate(starts)]
         kept = [size for dim, size in enumerate(shape) if self.keepdims or dim not in self.axes]

@@ -132,6 +132,14 @@ def test_wrong_chunk_sizes_of_values():
         computed(dask_gpusort.sort_by_key(da.zeros(12, chunks=4), SHORT)[1])
 
 
+def test_a_chunk_that_is_too_long_is_found_before_it_is_divided():
+    x = da.arange(8, chunks=4).map_blocks(lambda block: np.append(block, 99), dtype="i8", meta=np.empty(0, "i8"))
+    keys = da.zeros(8, chunks=2)
+    for found in (dask_gpusort.sort_by_key(keys, x)[1], dask_gpusort.lexsort((x, keys))):
+        with pytest.raises(ValueError, match=r"chunk \d of the input has shape \(5,\) where its array says \(4,\)"):
+            computed(found)
+
+
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("chunks", [3, 12])
 def test_message_names_incomparable_objects(chunks, descending):
