@@ -6,14 +6,14 @@ A join keeps equal keys in the order of their chunks, so the result has the same
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from tlz import partition
 
 from ..chunk import complete, ops_for
-from ..chunk.checks import checked_chunk
+from ..chunk.checks import DeclaredChunk, checked_chunk, declared_chunks
 from ..chunk.grid import assemble, chunk_starts
 from ..chunk.steps import check_key_shapes
 from .sort import Finish, LocalSort, check_presorted
@@ -32,8 +32,8 @@ class JoinedSort:
     def __call__(self, chunks: list[Any], sizes: Sequence[Sequence[float]]) -> tuple[Any, ...]:
         """Task: concatenate all chunks and sort them, into whole arrays and the chunks' starts in each dimension."""
         ops = ops_for(chunks[0])
-        columns = enumerate(partition(self.local.arrays, chunks))
-        blocks = [self._checked(block, f"chunk {number} of the input", len(sizes)) for number, block in columns]
+        columns = zip(partition(self.local.arrays, chunks), declared_chunks("the input", None, sizes), strict=True)
+        blocks = [self._checked(block, declared) for block, declared in columns]
         starts = chunk_starts([block[0].shape for block in blocks], sizes)
         with ops.exclusive():
             if self.presorted:
@@ -45,7 +45,7 @@ class JoinedSort:
         complete(found[0])
         return (*found, starts)
 
-    def _checked(self, block: Sequence[Any], what: str, dims: int) -> Sequence[Any]:
+    def _checked(self, block: Sequence[Any], declared: DeclaredChunk) -> Sequence[Any]:
         """Refuse masked keys and companions, keys whose dtype is not that of their array, and sizes that differ.
 
         A block has the keys and the companions of one chunk, or several arrays of keys, given as they are packed.
@@ -53,14 +53,15 @@ class JoinedSort:
         packed, order = self.local.packed, self.local.order
         if packed:
             parts = zip(block, packed, strict=True)
-            block = [checked_chunk(part, dtype, what, exact=True, ndim=dims) for part, dtype in parts]
+            block = [replace(declared, dtype=dtype, exact=True).check(part) for part, dtype in parts]
             check_key_shapes(block)
             return block
         # The words of a key are one more dimension.
-        checked_chunk(block[0], order.dtype.base, what, ndim=dims + bool(order.words))
+        words = (order.words,) if order.words else ()
+        replace(declared, dtype=order.dtype.base, shape=(*declared.shape, *words)).check(block[0])
         for number, value in enumerate(block[1:]):
             checked_chunk(value, None, f"a chunk of values {number}")
-        ops_for(block[0]).check_lengths(block[0], block[1:], dims)
+        ops_for(block[0]).check_lengths(block[0], block[1:], len(declared.shape))
         return block
 
     def _merge(self, blocks: Sequence[Sequence[Any]], starts: np.ndarray) -> tuple[Any, ...]:
