@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..arguments.arrays import checked_array
-from ..arguments.checks import checked_axes, checked_grouping
+from ..arguments.checks import checked_axes, checked_labels
 from ..arguments.table import NAN_POLICY, WITH_GROUPS
 from ..builders.distinct import build_nunique
-from ..builders.groups import Labels, build_grouped
+from ..builders.groups import build_grouped
 from ..builders.modes import build_mode, build_nunique_along
 from ..chunk.reducers import count_distinct, most_common
 
@@ -61,9 +61,9 @@ def nunique(
     """
     array, equal_nan = checked_array(a), bool(equal_nan)
     axes = checked_axes(axis, array.ndim)
-    grouping = checked_grouping(by, groups, window, array, axis)
-    if by is not None:
-        return build_grouped(array, count_distinct(equal_nan), axes, Labels.of(*grouping))
+    labels = checked_labels(by, groups, window, array, axis)
+    if labels is not None:
+        return build_grouped(array, count_distinct(equal_nan), axes, labels)
     return build_nunique(array, equal_nan) if axis is None else build_nunique_along(array, equal_nan, axes)
 
 
@@ -136,9 +136,8 @@ def mode(
     array = checked_array(a)
     axes = checked_axes(axis, array.ndim)
     NAN_POLICY.checked(nan_policy)
-    grouping = checked_grouping(by, groups, window, array, axis)
-    if by is None:
+    labels = checked_labels(by, groups, window, array, axis)
+    if labels is None:
         return ModeResult(*build_mode(array, nan_policy, axes, bool(keepdims)))
     WITH_GROUPS.refuse(keepdims=bool(keepdims))
-    labels = Labels.of(*grouping)
     return ModeResult(*(build_grouped(array, found, axes, labels) for found in most_common(nan_policy)))

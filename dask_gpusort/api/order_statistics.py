@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arguments.arrays import checked_array, in_memory
-from ..arguments.checks import checked_axes, checked_grouping, checked_weights
+from ..arguments.checks import checked_axes, checked_labels, checked_weights
 from ..arguments.table import IN_PLACE, STRATEGY, STRATEGY_OF_GROUPS, WITH_GROUPS
-from ..builders.groups import Labels, build_grouped
+from ..builders.groups import build_grouped
 from ..builders.statistics import build_statistic, build_weighted
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
@@ -391,10 +391,9 @@ def _reduce(
 ) -> Any:
     array = checked_array(a)
     axes = checked_axes(axis, array.ndim)
-    by, groups, window = checked_grouping(*grouping, array, axis)
-    if by is not None:
+    labels = checked_labels(*grouping, array, axis)
+    if labels is not None:
         WITH_GROUPS.refuse(keepdims=bool(keepdims), weights=weights)
-        labels = Labels.of(by, groups, window)
         return build_grouped(array, statistic, axes, labels, STRATEGY_OF_GROUPS.checked(strategy))
     if array.size == 0 and statistic.skip_nan:
         statistic, weights = Statistic.median(skip_nan=True), None  # of nothing, NumPy gives a mean for any `q`

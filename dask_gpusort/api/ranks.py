@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..arguments.arrays import checked_array
-from ..arguments.checks import axis_or_none, checked_directions, checked_grouping
+from ..arguments.checks import axis_or_none, checked_directions, checked_labels
 from ..arguments.table import NAN_POLICY, RANK_METHOD
-from ..builders.groups import Labels
 from ..builders.ranks import build_grouped_rank, build_rank
 from ..chunk.tie_groups import Ranking
 from ..graph.explain import explained
@@ -92,10 +91,10 @@ def rank(
     order = checked_directions(descending, 1)[0]
     ranking = Ranking(RANK_METHOD.checked(method), NAN_POLICY.checked(nan_policy), bool(pct), order)
     checked = axis_or_none(axis, array.ndim)
-    grouping = checked_grouping(by, None, None, array, checked)
-    if by is None:
+    labels = checked_labels(by, None, None, array, checked)
+    if labels is None:
         return build_rank(array, ranking, checked)
-    return build_grouped_rank(array, ranking, checked, Labels.of(*grouping))
+    return build_grouped_rank(array, ranking, checked, labels)
 
 
 def explain_rank(

@@ -13,6 +13,7 @@ from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from ..builders.groups import Labels
 from ..builders.request import Options
 from ..chunk.labels import are_missing, on_host
 from ..config import setting
@@ -137,11 +138,11 @@ def checked_weights(weights: Any, array: Any, axis: Any, method: str) -> Any:
     return ascending[tuple(slice(None) if dim in axes else None for dim in range(array.ndim))]
 
 
-def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -> tuple[Any, np.ndarray | None, int]:
-    """Labels of the axes in ascending order, a NumPy or a Dask array, the groups that are wanted, and the window."""
+def checked_labels(by: Any, groups: Any, window: Any, array: Any, axis: Any) -> Labels | None:
+    """Number the labels of the axes, in ascending order; None without labels."""
     if by is None:
         WITHOUT_LABELS.refuse(groups=groups, window=window)
-        return None, None, 1
+        return None
     by = checked_array(by, "by") if is_dask_collection(by) else _labels_in_memory(by, "by")
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim, "axis")
     if not axes:
@@ -166,7 +167,7 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
     # No element has more neighbours; where sizes are unknown, tasks find them.
     reached = [max(2 * int(size) - 1, 1) for size in (*by.shape, *sizes) if not math.isnan(size)]
     number = min([number, *reached])
-    return by.transpose(np.argsort(axes).tolist()), _checked_groups(groups, by.dtype), number
+    return Labels.of(by.transpose(np.argsort(axes).tolist()), _checked_groups(groups, by.dtype), number)
 
 
 #: Kinds of dtypes whose elements can be equal.
