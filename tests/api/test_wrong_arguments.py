@@ -541,6 +541,40 @@ def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
     refused(name, {**given, parameter: (wrong, *others) if several else wrong}, TypeError, f"^{named} {message}")
 
 
+class CupyArray(OtherArray):
+    """The same of CuPy, for which no GPU is needed."""
+
+    __module__ = "cupy"
+    dtype = np.dtype("i8")
+
+
+#: Parameters beside the array that a function works on, whose name is in the error.
+BESIDE = {
+    "a": ("v", "sorter", "weights", "indices"),
+    "ar1": ("ar2",),
+    "arr": ("indices", "values"),
+    "element": ("test_elements",),
+    "keys": ("values",),
+    "x": ("xp", "fp"),
+}
+
+
+@for_each((one, other, name) for one, others in BESIDE.items() for other in others for name in having(one, other))
+def test_arrays_of_two_libraries(first: str, other: str, name: str) -> None:
+    array = da.zeros(12, dtype=int, chunks=4)
+    array._meta = CupyArray()
+    given = {**arguments_of(name, X), **({"axis": 0} if first == "arr" else INVERTED if other == "weights" else {})}
+    given[other] = (array,) if name == "sort_by_key" else array
+    named = f"{first} has numpy chunks and {other}( 0)? cupy chunks: move one of them, with map_blocks"
+    refused(name, given, TypeError, named)
+
+
+def test_merged_arrays_of_two_libraries() -> None:
+    array = da.zeros(12, dtype=int, chunks=4)
+    array._meta = CupyArray()
+    refused("merge_sorted", {"arrays": (X, array)}, TypeError, "array 0 has numpy chunks and array 1 cupy chunks: move")
+
+
 @for_each(product(FUNCTIONS, ["DataArray", "Dataset"]))
 def test_the_method_of_the_accessor_that_keeps_labels_is_named(name: str, kind: str) -> None:
     one, first = labelled()[kind], PARAMETERS[name][0]
