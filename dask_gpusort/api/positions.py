@@ -8,12 +8,7 @@ from dask.base import is_dask_collection
 
 from ..arguments.arrays import check_known_axis, checked_array, known_size
 from ..arguments.checks import axis_or_none, checked_axis, checked_seed, is_scalar_row
-from ..arguments.indices import (
-    check_broadcast,
-    checked_along,
-    checked_take_indices,
-    checked_values,
-)
+from ..arguments.indices import check_broadcast, checked_along, checked_take_indices, checked_values
 from ..arguments.table import MODE_OF_TAKE, N
 from ..builders.positions import build_put_along, build_take, build_take_along, take_known
 from ..builders.shuffle import build_permutation, build_shuffle

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arguments.arrays import (
-    checked_array,
-    checked_arrays,
-    checked_lexsort_keys,
-    checked_sort_keys,
-)
+from ..arguments.arrays import checked_array, checked_arrays, checked_lexsort_keys, checked_sort_keys
 from ..arguments.checks import (
     axis_or_none,
     checked_axis,
