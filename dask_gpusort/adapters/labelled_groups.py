@@ -22,7 +22,7 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from .. import api
-from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
+from .labelled import as_dataset, keeps_attrs, skipping_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -66,8 +66,8 @@ def reduce_groups(previous: Callable[..., Any], groups: Any, *args: Any, **optio
     def by_xarray(groups: Any) -> Any:
         return previous(groups, *args, **options)
 
-    functions: dict[str, Callable[..., Any]] = {"median": _median, "quantile": _quantile}
-    found = functions[previous.__name__](by_xarray, groups, *args, **options)
+    reduce = _median if previous.__name__ == "median" else _quantile
+    found = reduce(by_xarray, groups, *args, **options)
     return by_xarray(groups) if found is None else found
 
 
@@ -75,18 +75,15 @@ def _median(
     by_xarray: Any, groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **others: Any
 ) -> Any:
     """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
-    if others:
-        return None
-
-    def of_array(array: Any, **options: Any) -> Any:
-        return (api.nanmedian if skips_nan(skipna, array.dtype) else api.median)(array, **options)
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
         # xarray reduces the variable of a DataArray alone.
         piece, options = (piece, {"numeric_only": True}) if isinstance(piece, xr.Dataset) else (piece.variable, {})
         return piece.reduce(_reduce_any, dims, keep_attrs=keeps_attrs(keep_attrs), **options)
 
-    return _reduced(by_xarray, groups, dim, "biufm", of_array, of_piece)  # dates have no mean
+    if others:
+        return None
+    return _reduced(by_xarray, groups, dim, "biufm", skipping_nan("median", skipna), of_piece)  # dates have no mean
 
 
 def _quantile(
@@ -105,14 +102,11 @@ def _quantile(
     if others or wanted.ndim > 1 or not all(map(_is_of_numpy, as_dataset(groups._original_obj).values())):
         return None
 
-    def of_array(array: Any, **options: Any) -> Any:
-        function = api.nanquantile if skips_nan(skipna, array.dtype) else api.quantile
-        return function(array, wanted, method=method, **options)
-
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
         # Labels do not depend on the method, and for others numbagg is compiled.
         return piece.quantile(wanted, dims, method="lower", keep_attrs=keep_attrs, skipna=False)
 
+    of_array = functools.partial(skipping_nan("quantile", skipna), q=wanted, method=method)
     return _reduced(by_xarray, groups, dim, "biufmM", of_array, of_piece)
 
 

@@ -30,6 +30,7 @@ MODULES = (
     "api.top_k",
     "gpu_cluster",
     "graph.explanation",
+    "adapters.accessor",
     "adapters.register",
     "versions",
     "xarray",
