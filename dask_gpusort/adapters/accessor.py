@@ -70,11 +70,6 @@ class Accessor:
         DataArray or Dataset of int64
             Positions along the dimension; equal values keep their order. Coordinates along the dimension are dropped.
 
-        Raises
-        ------
-        ValueError
-            If there is no such dimension.
-
         See Also
         --------
         dask_gpusort.argsort
@@ -189,7 +184,12 @@ class Accessor:
         function = labelled.skipping_nan("median", skipna)
 
         def median(array: Any, axis: Any = None) -> Any:
-            return array if axis == () else labelled.through_dask(lambda darr: function(darr, axis=axis), array)
+            if axis == ():
+                return array
+            try:
+                return labelled.through_dask(lambda darr: function(darr, axis=axis), array)
+            except TypeError as error:  # which names our own function of quantiles
+                raise TypeError(str(error).replace("quantile(a, 0.5", "gpusort.quantile(0.5, dim")) from None
 
         return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **({"numeric_only": True} if whole else {}))
 
@@ -275,11 +275,6 @@ class Accessor:
         DataArray or Dataset of float64
             As `xarray.DataArray.rank`, which refuses several chunks along the dimension. NaN have no rank, but NaN.
 
-        Raises
-        ------
-        ValueError
-            If there is no such dimension.
-
         See Also
         --------
         dask_gpusort.rank
@@ -311,11 +306,6 @@ class Accessor:
         DataArray or Dataset
             With at most ``abs(k)`` values along the dimension, in one chunk, and without its coordinates. NaN come last
             in both directions.
-
-        Raises
-        ------
-        ValueError
-            If there is no such dimension.
 
         See Also
         --------

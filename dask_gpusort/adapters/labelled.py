@@ -84,7 +84,9 @@ def _encoding_of(variable: Any, data: Any) -> dict[Any, Any]:
 def _check_dims(ds: xr.Dataset, dims: Iterable[Hashable]) -> None:
     unknown = tuple(dim for dim in dims if dim not in ds.dims)
     if unknown:
-        raise ValueError(f"Dimensions {unknown} not found in data dimensions {tuple(ds.dims)}")
+        raise ValueError(
+            f"Dimensions {unknown} not found in data dimensions {tuple(ds.dims)}: give dim one that there is"
+        )
 
 
 def skipping_nan(name: str, skipna: bool | None) -> Callable[..., Any]:

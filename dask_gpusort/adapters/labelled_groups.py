@@ -66,48 +66,40 @@ def reduce_groups(previous: Callable[..., Any], groups: Any, *args: Any, **optio
     def by_xarray(groups: Any) -> Any:
         return previous(groups, *args, **options)
 
-    reduce = _median if previous.__name__ == "median" else _quantile
-    found = reduce(by_xarray, groups, *args, **options)
+    given = inspect.signature(previous).bind(groups, *args, **options).arguments
+    del given["self"]
+    others = given.keys() - {"dim", "q", "method", "skipna", "keep_attrs"}
+    found = None if others else _reduced(by_xarray, groups, **given)
     return by_xarray(groups) if found is None else found
 
 
-def _median(
-    by_xarray: Any, groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **others: Any
+def _reduced(
+    by_xarray: Callable[[Any], Any],
+    groups: Any,
+    dim: Any = None,
+    *,
+    q: Any = None,
+    method: str = "linear",
+    skipna: bool | None = None,
+    keep_attrs: bool | None = None,
 ) -> Any:
-    """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
+    """Medians of groups of Dask arrays, or their quantiles if there is `q`; None for what is left to xarray."""
+    if q is None:
+        kinds, of_array = "biufm", skipping_nan("median", skipna)  # dates have no mean
+    else:
+        q = np.asarray(q, np.float64)
+        if q.ndim > 1 or not all(map(_is_of_numpy, as_dataset(groups._original_obj).values())):
+            return None
+        kinds, of_array = "biufmM", functools.partial(skipping_nan("quantile", skipna), q=q, method=method)
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
+        if q is not None:  # labels do not depend on the method, and for others numbagg is compiled
+            return piece.quantile(q, dims, method="lower", keep_attrs=keep_attrs, skipna=False)
         # xarray reduces the variable of a DataArray alone.
         piece, options = (piece, {"numeric_only": True}) if isinstance(piece, xr.Dataset) else (piece.variable, {})
         return piece.reduce(_reduce_any, dims, keep_attrs=keeps_attrs(keep_attrs), **options)
 
-    if others:
-        return None
-    return _reduced(by_xarray, groups, dim, "biufm", skipping_nan("median", skipna), of_piece)  # dates have no mean
-
-
-def _quantile(
-    by_xarray: Any,
-    groups: Any,
-    q: Any,
-    dim: Any = None,
-    *,
-    method: Any = "linear",
-    keep_attrs: Any = None,
-    skipna: Any = None,
-    **others: Any,
-) -> Any:
-    """Quantiles of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
-    wanted = np.asarray(q, np.float64)
-    if others or wanted.ndim > 1 or not all(map(_is_of_numpy, as_dataset(groups._original_obj).values())):
-        return None
-
-    def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
-        # Labels do not depend on the method, and for others numbagg is compiled.
-        return piece.quantile(wanted, dims, method="lower", keep_attrs=keep_attrs, skipna=False)
-
-    of_array = functools.partial(skipping_nan("quantile", skipna), q=wanted, method=method)
-    return _reduced(by_xarray, groups, dim, "biufmM", of_array, of_piece)
+    return _by_variables(by_xarray, groups, dim, kinds, of_array, of_piece)
 
 
 def _is_of_numpy(array: xr.DataArray) -> bool:
@@ -115,7 +107,7 @@ def _is_of_numpy(array: xr.DataArray) -> bool:
     return isinstance(array.dtype, np.dtype)
 
 
-def _reduced(
+def _by_variables(
     by_xarray: Callable[[Any], Any],
     groups: Any,
     dim: Any,
