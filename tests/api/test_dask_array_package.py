@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from functools import partial
 from itertools import product
 
 import dask
@@ -20,12 +21,23 @@ import dask_gpusort.xarray
 dx = pytest.importorskip("dask_array")
 
 VALUES = np.random.default_rng(5).integers(0, 9, 23)
+#: Functions that NumPy has too.
+OF_NUMPY = {
+    "sort": lambda own, a: (own.sort(a),),
+    "argsort": lambda own, a: (own.argsort(a, kind="stable"),),
+    "lexsort": lambda own, a: (own.lexsort([a, a % 2]),),
+    "median": lambda own, a: (own.median(a),),
+    "quantile": lambda own, a: (own.quantile(a, [0.2, 0.7]),),
+    "unique": lambda own, a: own.unique(a, return_index=True, return_counts=True),
+    "unique_all": lambda own, a: own.unique_all(a),
+    "isin": lambda own, a: (own.isin(a, test_elements=a[:3]),),
+    "take": lambda own, a: (own.take(a, a),),
+    "searchsorted": lambda own, a: (own.searchsorted(np.arange(9), a),),
+    "interp": lambda own, a: (own.interp(a, np.arange(9), np.arange(9) / 2),),
+}
 #: Public functions of one array of integers, with NumPy's results of them, in tuples.
-CALLS = {
-    "sort": (lambda a: (dask_gpusort.sort(a),), lambda a: (np.sort(a),)),
+CALLS = {name: (partial(call, dask_gpusort), partial(call, np)) for name, call in OF_NUMPY.items()} | {
     "chunks": (lambda a: (dask_gpusort.sort(a, chunks=4),), lambda a: (np.sort(a),)),
-    "argsort": (lambda a: (dask_gpusort.argsort(a),), lambda a: (np.argsort(a, kind="stable"),)),
-    "lexsort": (lambda a: (dask_gpusort.lexsort([a, a % 2]),), lambda a: (np.lexsort([a, a % 2]),)),
     "sort_by_key": (
         lambda a: dask_gpusort.sort_by_key((a % 2, a), -a),
         lambda a: ((a % 2)[(order := np.lexsort((a, a % 2)))], a[order], -a[order]),
@@ -34,8 +46,6 @@ CALLS = {
         lambda a: (dask_gpusort.merge_sorted(dask_gpusort.sort(a), dask_gpusort.sort(a)),),
         lambda a: (np.sort(np.r_[a, a]),),
     ),
-    "median": (lambda a: (dask_gpusort.median(a),), lambda a: (np.median(a),)),
-    "quantile": (lambda a: (dask_gpusort.quantile(a, [0.2, 0.7]),), lambda a: (np.quantile(a, [0.2, 0.7]),)),
     "groups": (
         lambda a: (dask_gpusort.quantile(a, 0.2, by=a % 3), dask_gpusort.median(a, by=a % 3, strategy="sort")),
         lambda a: tuple(
@@ -43,23 +53,14 @@ CALLS = {
             for function in (lambda own: np.quantile(own, 0.2), np.median)
         ),
     ),
-    "unique": (
-        lambda a: dask_gpusort.unique(a, return_index=True, return_counts=True),
-        lambda a: np.unique(a, return_index=True, return_counts=True),
-    ),
-    "unique_all": (lambda a: dask_gpusort.unique_all(a), lambda a: np.unique_all(a)),
     "topk": (
         lambda a: dask_gpusort.topk(a, 3, values=[a]),
         lambda a: (np.sort(a)[:-4:-1],) * 2,
     ),
-    "isin": (lambda a: (dask_gpusort.isin(a, test_elements=a[:3]),), lambda a: (np.isin(a, a[:3]),)),
-    "take": (lambda a: (dask_gpusort.take(a, a),), lambda a: (np.take(a, a),)),
     "put": (
         lambda a: (dask_gpusort.put_along_axis(a, a[:1], 70, 0),),
         lambda a: (np.where(np.arange(23) == a[0], 70, a),),
     ),
-    "searchsorted": (lambda a: (dask_gpusort.searchsorted(np.arange(9), a),), lambda a: (a,)),
-    "interp": (lambda a: (dask_gpusort.interp(a, np.arange(9), np.arange(9) / 2),), lambda a: (a / 2,)),
     "partition": (lambda a: (dask_gpusort.partition(a, 0)[:1],), lambda a: (a.min(keepdims=True),)),
 }
 
