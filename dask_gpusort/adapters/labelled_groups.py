@@ -12,7 +12,7 @@ import copy
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import dask.array as da
@@ -165,10 +165,6 @@ def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Colle
     """What xarray gives by `flox`, but for the data of variables of some names; None if it does without `flox`."""
     source = as_dataset(groups._original_obj)
 
-    def without_data(name: Hashable) -> xr.Variable:
-        like = source.variables[name]  # one chunk, lest tasks are as many as those of the source
-        return like.copy(data=da.zeros(like.shape, dtype=like.dtype, chunks=-1))
-
     def reduce(self: Any, dim: Any, keep_attrs: Any = None, *, q: Any = None, **options: Any) -> Any:
         # `flox` refuses medians of Dask arrays along some dimensions, and lazy labels.
         found = kind._flox_reduce(self, dim, keep_attrs, **options | {"func": "max", "method": "map-reduce"})
@@ -186,10 +182,20 @@ def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Colle
     kind, twin = type(groups), copy.copy(groups)
     others = dict.fromkeys(("map", "reduce"), lambda *args, **options: None)
     twin.__class__ = type("Twin", (kind,), {"__slots__": (), "_flox_reduce": reduce, **others})
-    twin._original_obj = with_dataset(
-        groups._original_obj, lambda ds: ds.assign({each: without_data(each) for each in names})
-    )
+    twin._original_obj = _without_data(groups._original_obj, names)
     return by_xarray(twin)
+
+
+def _without_data(obj: Any, names: Iterable[Hashable], reduced: Iterable[Hashable] = ()) -> Any:
+    """An object with zeros for variables of some names; in memory if all their dimensions are reduced."""
+
+    def zeros(like: xr.Variable) -> xr.Variable:
+        if {*like.dims} <= {*reduced}:  # Dask has no quantiles of whole arrays
+            return like.copy(data=np.broadcast_to(np.zeros((), like.dtype), like.shape))
+        # One chunk, lest tasks are as many as those of the source; results stay in Dask, for their size.
+        return like.copy(data=da.zeros(like.shape, dtype=like.dtype, chunks=-1))
+
+    return with_dataset(obj, lambda ds: ds.assign({name: zeros(ds.variables[name]) for name in names}))
 
 
 def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], of_piece: Callable[..., Any]) -> Any:
@@ -198,21 +204,9 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
     codes, source = groups.encoded.codes, groups._original_obj if lazy else groups._obj
     own = codes.dims if lazy else [groups._group_dim]
     reduced = [*own, *(each for each in dims if each not in codes.dims)]
-
-    def without_data(ds: xr.Dataset) -> xr.Dataset:
-        found = {}
-        for name in dtypes:
-            like = ds.variables[name]
-            # Results stay in Dask, for their size; Dask has no quantiles of whole arrays.
-            lanes = not set(like.dims) <= set(reduced)
-            one = np.zeros((), like.dtype)
-            data = da.zeros(like.shape, dtype=like.dtype, chunks=-1) if lanes else np.broadcast_to(one, like.shape)
-            found[name] = like.copy(data=data)
-        return ds.assign(found)
-
     count = groups.encoded.unique_coord.size
     twin = copy.copy(groups)
-    twin._obj = with_dataset(source, without_data)
+    twin._obj = _without_data(source, dtypes, reduced)
     if math.prod(source.sizes[each] for each in own) != count:  # xarray may take old labels for those of groups
         twin._obj = twin._obj.drop_vars([name for name, each in source.coords.items() if {*own} & {*each.dims}])
     example = of_piece(twin._obj.isel({each: slice(0, 1) for each in reduced}), reduced)
