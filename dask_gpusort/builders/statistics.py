@@ -28,8 +28,9 @@ from ..drivers import run_in_gang
 from ..drivers.one import InOneTask
 from ..drivers.recipe import Input, recipe_of_lines
 from ..functions.groups import PickWeighted, Weigh
+from ..functions.joined import JoinedLanes
 from ..functions.program import Superstep
-from ..functions.selection import JoinedLanes, selection_steps
+from ..functions.selection import selection_steps
 from ..graph.collection import Output, StageLayer, new_arrays
 from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
