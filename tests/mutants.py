@@ -236,7 +236,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "programs: the rows of a receiver": ("self.first[:, receiver], self", "self.first[:, receiver] + 1, self"),
         "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
         "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
-        "unique: first positions of a part": ("int(starts[part])", "0"),
+        "unique: first positions of a part": ("run.values[-1] + int(starts[part])", "run.values[-1]"),
         "unique: positions as they arrived": ("np.arange(*end, dtype=dtype", "np.arange(end[1] - end[0], dtype=dtype"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
         "sets: a part of the second side": ("(part >= self.second) == behind]", "True]"),
