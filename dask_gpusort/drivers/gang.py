@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -112,11 +112,11 @@ class ProgramWork:
         for at, step in enumerate(self.job.steps):
             side = step.side
             if at:
-                turns = partial(self._turns, at, own[side], step.rereads or side in unread, listed, pieces)
+                given = at, own[side], step.rereads or side in unread, listed, pieces
                 if at + 1 == len(self.job.steps):
                     break
                 unread.discard(side)
-                results[at] = made = turns()
+                results[at] = made = self._turns(*given)
             if step.keeps:
                 own[side] = made
             decision, out, pieces = listed.decision, listed.out, {}
@@ -130,7 +130,7 @@ class ProgramWork:
                 senders = own[side] if step.moves == "out" else made
                 pieces = yield from self._move(side, [one.runs[0] for one in senders if one.runs], out)
             listed = Listed(decision, {}, [], out if step.moves else None, out)
-        return partial(self.finish, results, turns)
+        return partial(self.finish, results, given)
 
     def _turns(
         self, at: int, own: Sequence[Turn], reads: bool, listed: Listed, pieces: dict[int, list[tuple[int, Run]]]
@@ -183,9 +183,9 @@ class ProgramWork:
         received = yield Shards(sent, [sum(part.stop - part.start for part in own) for own in parts])
         return ends.split(senders, received, mine)
 
-    def finish(self, results: dict[int, list[Turn]], last: Callable[[], list[Turn]]) -> tuple[list[Any], ...]:
+    def finish(self, results: dict[int, list[Turn]], given: tuple[Any, ...]) -> tuple[list[Any], ...]:
         """Run the last superstep, and make the results of all."""
-        results[len(self.job.steps) - 1] = last()
+        results[len(self.job.steps) - 1] = self._turns(*given)
         found = tuple(self._chunks(results[step], which) for step, which in self.job.results)
         complete(next((own[0] for own in found if own), None))
         return found

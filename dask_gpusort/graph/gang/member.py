@@ -152,10 +152,6 @@ class Work(Protocol):
         """Begin with the summaries of all members, by rank."""
 
 
-class Failed(Exception):
-    """The exchange of an attempt failed; the cause says how."""
-
-
 class Member:
     """Hold one member's conversation with the coordinator."""
 
@@ -183,15 +179,11 @@ class Member:
         self._send(READY, checksum=work.checksum(), summaries=summaries, offer=offer)
         with context_meter.meter("wait"):
             start = self._wait()
-        attempt = start["attempt"]
         try:
             finish = self._exchange_all(start, work.exchanges(list(map(pickle.loads, start["summaries"]))))
         except Aborted:
             self._wait()
-        except Failed as failed:
-            self._send(BROKEN, attempt=attempt, why=repr(failed.__cause__))
-            self._wait()
-        self._send(EXCHANGED, attempt=attempt)
+        self._send(EXCHANGED, attempt=start["attempt"])
         with context_meter.meter("merge"):
             return finish()
 
@@ -223,7 +215,8 @@ class Member:
         except Aborted:
             raise
         except Exception as error:
-            raise Failed from error
+            self._send(BROKEN, attempt=start["attempt"], why=repr(error))
+            raise Aborted from error
 
     def _wait(self) -> dict[str, Any]:
         """The fields of the start; raises what another message says, the only one that may follow a start."""
