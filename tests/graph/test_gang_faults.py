@@ -21,6 +21,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 
 import dask
 import dask.array as da
@@ -133,11 +134,11 @@ def client(stop):
         stop.open.set()
 
 
-def persisted(array=ARRAY):
+def persisted(array=ARRAY, make=np.copy):
     """An array with a chunk on each worker, so that there are three members."""
     workers = gangs.addresses(distributed.Client.current())
     with dask.annotate(workers=lambda key: [workers[key[1]]], allow_other_workers=True):
-        found = da.from_array(array, chunks=1000).map_blocks(np.copy)
+        found = da.from_array(array, chunks=1000).map_blocks(make)
     found = found.persist(optimize_graph=False)
     distributed.wait(found)
     return found
@@ -288,6 +289,26 @@ def test_killed_with_resources(client, stop, stage):
     remove(client, address)
     stop.open.set()
     check_result(futures)
+
+
+CALLS = count()
+
+
+def other_each_time(chunk):
+    return chunk + next(CALLS)
+
+
+def test_a_source_that_is_another_one_when_members_run_again(client, stop):
+    """Member 1 is lost when it has finished, and runs again for member 2."""
+    stop.at = STAGES["in memory"]
+    futures = futures_of(gang_sort(persisted(make=other_each_time)).persist())
+    assert stop.held.wait(SECONDS)
+    distributed.wait(futures[1], timeout=SECONDS)
+    remove(client, worker_of(client, 1))
+    stop.open.set()
+    for error in errors_of([futures[2], futures[1]]):  # the client hears later that it has lost a chunk
+        assert isinstance(error, RuntimeError)
+        assert "changes when it is computed again" in str(error)
 
 
 @pytest.mark.parametrize("event", ["killed", "paused"])
