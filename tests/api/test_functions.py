@@ -25,6 +25,7 @@ from dask.callbacks import Callback
 from dask.utils import parse_bytes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from numpy.dtypes import StringDType
 from support import grouped, oracle
 from support import positions as at
 from support import strategies as ours
@@ -983,6 +984,24 @@ SHAPES = st.sampled_from([(5, 7), (1, 9), (4, 0), (0, 4), (3, 4, 5), (2, 6, 3)])
 @given(data=st.data(), shape=SHAPES)
 def test_several_dimensions(name, data, shape):
     check(data, FUNCTIONS[name], shape)
+
+
+#: Strings and objects, some of them missing, and functions whose reference takes them.
+MISSING = [*(StringDType(na_object=one) for one in (math.nan, ours.UNKNOWN, np.datetime64("NaT"))), np.dtype(object)]
+OF_STRINGS = [
+    *("sort", "argsort", "sort_by_key", "sort_by_keys", "lexsort", "topk", "top_k", "merge_sorted", "is_sorted"),
+    *("unique", "nunique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "positions of intersect1d", "rank"),
+    *("searchsorted", "isin", "take"),
+]
+
+
+@pytest.mark.parametrize("name", OF_STRINGS)
+@given(data=st.data(), size=st.integers(0, 30), dtype=st.sampled_from(MISSING))
+def test_missing_strings(name, data, size, dtype):
+    """They are as NaN of floats. What sorts Python objects compares none of them."""
+    many = {"_dtype": lambda _: dtype, "random_bits": lambda _, dtype, __: ours.special(dtype)}
+    with mock.patch.multiple(ours, **many):
+        check(data, FUNCTIONS[name], (size,))
 
 
 SEVERAL_CHUNKS = st.tuples(st.integers(2, 120)) | SHAPES
