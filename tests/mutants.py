@@ -259,8 +259,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "rank": {
         "ranks: the mean of ties": ("found = before + after", "found = before + before"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
-    },
-    "api/test_ranks.py": {
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
     },
     "searchsorted isin": {
@@ -479,6 +477,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
     },
     "grouped": {
+        "tasks: a chunk of several columns": (
+            "(name, chunk, *behind), turns.take_part",
+            "(name, chunk), turns.take_part",
+        ),
         "groups: neighbours behind": ("np.arange(-reach, reach + 1)", "np.arange(reach + 1)"),
         "groups: keys in earlier chunks": ("same & (edges.chunks < number)", "same & False"),
         "groups: the smallest of the most common": (
@@ -492,10 +494,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "groups: several axes in their order": ("by.transpose(np.argsort(axes).tolist())", "by.transpose()"),
     },
     "api/test_groups.py": {
-        "tasks: a chunk of several columns": (
-            "(name, chunk, *behind), turns.take_part",
-            "(name, chunk), turns.take_part",
-        ),
         "lines: dimensions of outputs": (
             "index.get(dim, 0) for dim in self.output_dims or",
             "index.get(dim, 0) for dim in",
