@@ -473,7 +473,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "api/test_take_along_axis.py": {
         "put: the last value": ("given.pieces:\n            ops.put(", "[*given.pieces][::-1]:\n            ops.put("),
     },
-    "api/test_functions.py::test_one_dimension[topk] api/test_topk.py": {
+    "api/test_functions.py::test_one_dimension[topk]": {
         "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
     },
     "grouped": {
