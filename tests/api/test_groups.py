@@ -122,24 +122,6 @@ def test_unknown_sizes(wanted, strategy):
         dask_gpusort.median(source, (0, 1), by=da.zeros((60, 3), chunks=(11, 3))[da.from_array(mask, chunks=11)])
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis", "labels"),
-    [((4, 0), 0, (4,)), ((0, 4), 0, (0,)), ((0, 3, 2), (2, 0), (2, 0)), ((2, 3, 0), (0, 1), (2, 3))],
-)
-@pytest.mark.parametrize("chunks", [-1, 2])
-def test_arrays_without_elements(shape, axis, labels, chunks):
-    x = da.from_array(np.empty(shape, "f4"), chunks=chunks)
-    for by_ in (np.zeros(labels, int), da.zeros(labels, dtype=int, chunks=chunks)):
-        for wanted, count in ((None, int(0 not in labels)), ([3, 0], 2)):
-            found = dask_gpusort.nanquantile(x, np.array([0.2, 0.3], "f4"), axis, by=by_, groups=wanted)
-            got = computed(found)
-            kept = np.delete(shape, axis).tolist()
-            first = min(np.atleast_1d(axis))
-            assert got.shape == (2, *kept[:first], count, *kept[first:])
-            assert got.dtype == found.dtype == np.float32
-            assert np.isnan(got).all()
-
-
 def test_groups_of_which_there_are_none():
     for strategy in STRATEGIES:
         for chunks in (-1, 20):
