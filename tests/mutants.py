@@ -233,6 +233,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "functions/test_distinct.py": {
+        "unique: no splitter is NaN": (
+            "kept = ~are_nan(numpy_ops.decode(keys.copy(), order))",
+            "kept = np.ones(len(keys), bool)",
+        ),
         "programs: the rows of a receiver": ("self.first[:, receiver], self", "self.first[:, receiver] + 1, self"),
         "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
         "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
@@ -269,19 +273,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "api/test_functions.py::test_in_a_gang[unique] api/test_functions.py::test_in_a_gang[nunique] "
         "api/test_functions.py::test_in_a_gang[union1d] api/test_functions.py::test_in_a_gang[intersect1d] "
         "api/test_functions.py::test_in_a_gang[setdiff1d] api/test_functions.py::test_in_a_gang[setxor1d] "
-        "api/test_functions.py::test_in_a_gang[rank] graph/test_gang_distinct.py"
+        "api/test_functions.py::test_in_a_gang[rank] graph/test_gang_programs.py"
     ): {
-        "gang of distinct keys: no splitter is NaN": (
-            "kept = ~are_nan(numpy_ops.decode(keys.copy(), order))",
-            "kept = np.ones(len(keys), bool)",
-        ),
         "gang of distinct keys: parts of neighbours": ("(ordered and chunk > last + 1)", "False"),
         "gang of distinct keys: parts of one side": ("if last is None or sides or", "if last is None or"),
         "gang of a program: pieces in order": ("for sender in sorted(found)]", "for sender in found]"),
         "gang of a program: numbers of parts": ("parts = tuple(sorted(concat(own)))", "parts = tuple(concat(own))"),
         "gang of distinct keys: a share of memory": ("most = 1 if equal_nan or", "most = 1 if True or"),
     },
-    "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_select.py": {
+    "api/test_functions.py::test_in_a_gang[quantile] graph/test_gang_programs.py": {
         "gang of a statistic: samples of each part": ("run.keys[slice(*end)])", "run.keys[: end[1] - end[0]])"),
         "gang of a statistic: the first member alone": ("if given.number:  # of a gang", "if False:  # of a gang"),
         "gang of a statistic: members that make nothing": ("for one in made if one.arrays]", "for one in made]"),
@@ -289,7 +289,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "gang of a statistic: lanes in the same chunks": ("plan.lanes.blocks != 1 or ", ""),
         "gang of a statistic: memory": ("workers, plan.moved_bytes)", "workers, 0)"),
     },
-    "graph/test_gang_select.py::test_members_and_one_task_more": {
+    "graph/test_gang_programs.py::test_tasks_and_parts_of_the_output": {
         "gang of a statistic: all members": (
             "List() if alone else tasks.refs(",
             "List() if alone or small else tasks.refs(",
@@ -298,7 +298,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     (
         "api/test_functions.py::test_in_a_gang[take] api/test_functions.py::test_in_a_gang[take_along_axis] "
         "api/test_functions.py::test_in_a_gang[searchsorted] api/test_functions.py::test_in_a_gang[isin] "
-        "graph/test_gang_gather.py"
+        "graph/test_gang_programs.py"
     ): {
         "gang that gathers: chunks in order": ("for number in sorted(chunks)]", "for number in chunks]"),
         "gang that gathers: who reads nothing": ("self.reads)", "[True] * len(self.reads))"),
@@ -316,8 +316,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "blocks = part.checked() if part",
             "blocks = list(part.blocks) if part",
         ),
-        "gang that gathers: a member that changed": ('if fixed else b""', 'if not fixed else b""'),
-        "gang that gathers: shapes of a member": ("zlib.crc32(repr(note).encode())", "note[1]"),
         "gang that gathers: copies in memory": ("GATHERED_COPIES * sum", "sum"),
         "gang that gathers: both sides of each member": ("    if not held:  # then", "    if False:  # then"),
     },
@@ -373,6 +371,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "positions: clip": ("positions.clip(0, size - 1)", "positions.clip(0, size - 2)"),
         "positions: where groups begin": ("positions[order] - starts[named[order]]", "positions[order]"),
         "positions: the group of a bound": ('positions, "right")', 'positions, "left")'),
+        "positions: part of the indices": ("// (1 + self.writes)", "// 1"),
         "positions: replies come back": ("] = found\n            start +=", "] = found[::-1]\n            start +="),
     },
     (
@@ -386,21 +385,25 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "for sender, first, last in reversed(ends):",
         ),
     },
-    "functions/test_searches.py": {
-        "search: groups without keys get no needles": ("minimum.accumulate(cuts[::-1])[::-1]", "array(cuts)"),
-        "search: needles before all keys": ("cuts[[0, *starts.groups[:1]]] = 0", "cuts[0] = 0"),
-    },
-    "graph/test_lookup.py": {
-        "programs: groups that changed": ("step.side in listed.marks and", 'step.side == "part" and'),
-        "programs: what is listed later": ("mark = own.mark if own is not None else ()", "mark = ()"),
-    },
-    "graph/test_positions_stages.py": {
+    "functions/test_positions.py": {
         "positions: the order of values": (
             "moved = (ops.concatenate(values)[order],)",
             "moved = (ops.concatenate(values),)",
         ),
-        "positions: part of the indices": ("// (1 + self.writes)", "// 1"),
+    },
+    "functions/test_searches.py": {
+        "search: groups without keys get no needles": ("minimum.accumulate(cuts[::-1])[::-1]", "array(cuts)"),
+        "search: needles before all keys": ("cuts[[0, *starts.groups[:1]]] = 0", "cuts[0] = 0"),
+    },
+    "graph/test_searches_and_reads.py": {
+        "programs: what is listed later": ("mark = own.mark if own is not None else ()", "mark = ()"),
+    },
+    "graph/test_made_again.py": {
         "kept programs: runs that changed": ("one.checksum for one in kept if", "0 for one in kept if"),
+        "kept: a run that changed": ("        check_same(step, number, own, listed)\n", "        pass\n"),
+        "programs: groups that changed": ("step.side in listed.marks and", 'step.side == "part" and'),
+        "gang that gathers: a member that changed": ('if fixed else b""', 'if not fixed else b""'),
+        "gang that gathers: shapes of a member": ("zlib.crc32(repr(note).encode())", "note[1]"),
     },
     "topk partition": {
         "lines: tasks of each": ('{self.token}", *self.line, *index)', '{self.token}", *index)'),
@@ -411,7 +414,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "graph/test_graph.py": {
-        "kept: a run that changed": ("        check_same(step, number, own, listed)\n", "        pass\n"),
         "parts of a chunk: all of them": ("range(group, group + parts))", "range(group, group + parts - 1))"),
         "decisions: no order has such cuts": ("if not 0 <= kept.start <= kept.stop <= received:", "if False:"),
         "trims: cuts that no order has": ("if not 0 <= kept.start <= kept.stop <= received:", "if False:"),
@@ -435,7 +437,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     (
         "api/test_functions.py::test_one_dimension[searchsorted] api/test_functions.py::test_kept_runs[searchsorted] "
-        "graph/test_lookup.py"
+        "graph/test_searches_and_reads.py"
     ): {
         "search: the group of a needle": (
             '"right" if question.side == "left" else "left"',

@@ -35,7 +35,7 @@ def adapted(function: Callable[..., Any], arguments: Arguments) -> Callable[...,
         try:
             bound = signature.bind(*args, **options)
         except TypeError as error:
-            raise TypeError(f"{function.__name__}() {error}") from None
+            raise TypeError(f"{function.__name__}() {error}: give {function.__name__}{signature}") from None
         bound.apply_defaults()
         given = bound.arguments
         if arguments.check:

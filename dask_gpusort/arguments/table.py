@@ -92,6 +92,6 @@ WITH_LESS = Excluded(ValueError, "less cannot be combined with {}: put it into t
 WITH_SEVERAL_KEYS = Excluded(ValueError, "{} cannot be combined with several keys: apply it to each of them first")
 WITH_GROUPS = Excluded(TypeError, "{0} is not for groups: give by, or {0}")
 IN_PLACE = Excluded(
-    TypeError, "{0} is for arrays in memory, and the result is lazy: leave {0} out, and assign the result"
+    TypeError, "{0}= is for arrays in memory, and the result is lazy: leave it out, and assign the result"
 )
 WITHOUT_LABELS = Excluded(TypeError, "{0} is of labels, and there are none: give by=, or leave out {0}")

@@ -104,9 +104,7 @@ def take_at_once(array: Any, indices: Any, axis: int, mode: str, sources: Runs) 
     """`take` by a gang whose members have some chunks each, or without any in one task: others would wait in turn."""
     chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
     output = Output(np.empty_like(array._meta, shape=(0,) * len(chunks)), chunks)
-    # The sizes of the elements' chunks are checked where all are joined.
-    unknown = tuple((math.nan,) * len(sizes) for sizes in array.chunks)
-    inputs = Input("the input", array.dtype, unknown, ()), Input("the indices", indices.dtype, indices.chunks, ())
+    inputs = Input("the input", array.dtype, array.chunks, ()), Input("the indices", indices.dtype, indices.chunks, ())
     read = Elements(array.chunks, axis, mode)
     if sources:
         return read_in_gang(read, [array, indices], inputs, sources, output, "take")

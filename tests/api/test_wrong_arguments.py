@@ -157,7 +157,7 @@ WRONG = {
     "nan_policy": [Wrong("skip", ValueError, "nan_policy must be one of")],
     "side": [Wrong("middle", ValueError, "side must be 'left' or 'right'"), Wrong(1, TypeError, "side must be str")],
     "mode": [Wrong("cycle", ValueError, "mode must be .*'(raise|largest)'.*got 'cycle'")],
-    "out": [Wrong(np.zeros(3), TypeError, "out is .*lazy: leave out out, and assign")],
+    "out": [Wrong(np.zeros(3), TypeError, "out= is .*lazy: leave it out, and assign")],
     "overwrite_input": [Wrong(True, TypeError, "overwrite_input is .*leave overwrite_input out")],
     "indices": [
         Wrong([0.5], TypeError, "give indices as integers", lambda name: name.endswith("take")),

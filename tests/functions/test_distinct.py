@@ -119,9 +119,11 @@ def test_a_run_has_its_own_memory(dtype):
 
 
 @pytest.mark.parametrize("equal_nan", [True, False])
-def test_no_splitter_is_nan(equal_nan):
-    parts = [[np.array([np.nan, np.copysign(np.nan, -1)] * 8 + [1.0])] for _ in range(3)]
-    steps = program("f8", Columns(), 5, (VALUES,), samples=64, equal_nan=equal_nan)
+@pytest.mark.parametrize("nans", [[np.nan, np.copysign(np.nan, -1)], [complex(1, np.nan), complex(np.nan, 1)]])
+def test_no_splitter_is_nan(nans, equal_nan):
+    """Also of NaN that are sorted apart."""
+    parts = [[np.array(nans * 8 + [1.0])] for _ in range(3)]
+    steps = program(parts[0][0].dtype, Columns(), 5, (VALUES,), samples=64, equal_nan=equal_nan)
     found = [one.arrays[0] for one in programs.run(steps, parts, 5)[-1]]
     whole = np.concatenate([chunk for part in parts for chunk in part])
     oracle.assert_same_values(np.concatenate(found), np.unique(whole, equal_nan=equal_nan))

@@ -22,61 +22,43 @@ distributed = pytest.importorskip("distributed")
 gangs = pytest.importorskip("support.gangs")
 
 
-@pytest.fixture
-def cluster_options(monkeypatch):
-    """Options that a stand-in for `LocalCUDACluster` received."""
-    found = []
-
-    def made(**options):
-        found.append(options)
-        return SimpleNamespace(asynchronous=True)
-
-    monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace(LocalCUDACluster=made))
-    return found
-
-
-def installed(monkeypatch, *names):
-    monkeypatch.setattr(clusters, "find_spec", lambda name: SimpleNamespace() if name in names else None)
-
-
 def test_message_without_dask_cuda_names_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
     with pytest.raises(ImportError, match="pip install dask-cuda"):
         dask_gpusort.cluster()
 
 
-def test_ucx_and_rmm_are_used_if_installed(monkeypatch, cluster_options):
-    installed(monkeypatch, "ucxx", "distributed_ucxx", "rmm")
-    dask_gpusort.cluster(3)
-    assert cluster_options[0]["protocol"] == "ucx"
-    assert cluster_options[0]["scheduler_kwargs"] == {"protocol": "tcp://"}
-    assert cluster_options[0]["n_workers"] == 3
-    assert cluster_options[0]["rmm_pool_size"] == clusters.POOL_FRACTION
-    assert cluster_options[0]["rmm_allocator_external_lib_list"] == ["cupy"]
-    assert cluster_options[0]["device_memory_limit"] == clusters.SPILL_FRACTION
+UCX = {"protocol": "ucx", "scheduler_kwargs": {"protocol": "tcp://"}}
+RMM = {"rmm_pool_size": clusters.POOL_FRACTION, "rmm_allocator_external_lib_list": ["cupy"]}
+SPILL = {"device_memory_limit": clusters.SPILL_FRACTION}
 
 
-def test_tcp_is_used_without_ucx_and_rmm(monkeypatch, cluster_options):
-    installed(monkeypatch)
-    dask_gpusort.cluster()
-    assert cluster_options[0]["protocol"] == "tcp"
-    assert "scheduler_kwargs" not in cluster_options[0]
-    assert not any(name.startswith("rmm") for name in cluster_options[0])
-
-
-def test_explicit_options_override_the_defaults(monkeypatch, cluster_options):
-    installed(monkeypatch, "ucxx", "distributed_ucxx", "rmm")
-    dask_gpusort.cluster(protocol="tcp", pool=None, pre_import=["torch"], CUDA_VISIBLE_DEVICES="0,1")
-    assert cluster_options[0]["protocol"] == "tcp"
-    assert cluster_options[0]["pre_import"] == ["torch"]
-    assert cluster_options[0]["CUDA_VISIBLE_DEVICES"] == "0,1"
-    assert "rmm_pool_size" not in cluster_options[0]
-
-
-def test_options_of_the_scheduler_are_kept(monkeypatch, cluster_options):
-    installed(monkeypatch, "ucxx", "distributed_ucxx", "rmm")
-    dask_gpusort.cluster(scheduler_kwargs={"idle_timeout": 9})
-    assert cluster_options[0]["scheduler_kwargs"] == {"protocol": "tcp://", "idle_timeout": 9}
+@pytest.mark.parametrize(
+    ("installed", "options", "passed"),
+    [
+        (True, {"n_workers": 3}, {"n_workers": 3, **UCX, **RMM, **SPILL}),
+        (False, {}, {"protocol": "tcp", "scheduler_kwargs": None, "rmm_pool_size": None}),
+        # Explicit options override the defaults.
+        (True, {"protocol": "tcp", "pool": None}, {"protocol": "tcp", "rmm_pool_size": None}),
+        (True, {"pre_import": ["torch"]}, {"pre_import": ["torch"]}),
+        (True, {"CUDA_VISIBLE_DEVICES": "0,1"}, {"CUDA_VISIBLE_DEVICES": "0,1"}),
+        (
+            True,
+            {"scheduler_kwargs": {"idle_timeout": 9}},
+            {"scheduler_kwargs": {"protocol": "tcp://", "idle_timeout": 9}},
+        ),
+    ],
+)
+def test_options_of_the_cluster(monkeypatch, installed, options, passed):
+    """UCX and RMM are used if they are installed."""
+    found = {}
+    names = ("ucxx", "distributed_ucxx", "rmm") if installed else ()
+    monkeypatch.setattr(clusters, "find_spec", lambda name: SimpleNamespace() if name in names else None)
+    made = SimpleNamespace(LocalCUDACluster=lambda **given: found.update(given) or SimpleNamespace(asynchronous=True))
+    monkeypatch.setitem(sys.modules, "dask_cuda", made)
+    dask_gpusort.cluster(**options)
+    assert {name: found.get(name) for name in passed} == passed
+    assert any(name.startswith("rmm") for name in found) == (installed and "pool" not in options)
 
 
 def test_workers_poll_ucx(monkeypatch):

@@ -21,7 +21,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, product
 
 import dask
 import dask.array as da
@@ -62,6 +62,7 @@ class Stop:
         self.held, self.open = threading.Event(), threading.Event()
         self.at, self.error = None, None
         sort, exchanges = gang.ProgramJob.__call__, gang.ProgramWork.exchanges
+        exchange = communicator.WorkerComms.exchange
         fetch, finish = communicator.WorkerComms._fetch, gang.ProgramWork.finish
         init, secede = member.Member.__init__, distributed.secede
 
@@ -85,6 +86,10 @@ class Stop:
             self.hold("merge", work.rank)
             return finish(work, *made)
 
+        def exchange_held(comms, *shards):
+            self.hold(comms._exchanges, comms.rank)
+            return exchange(comms, *shards)
+
         async def fetch_held(comms, rank):
             if self.at == ("fetch", comms.rank) and rank == 0:
                 self.held.set()
@@ -98,6 +103,7 @@ class Stop:
         monkeypatch.setattr(distributed, "secede", secede_held)
         for name, replaced in (("exchanges", exchanges_held), ("finish", finish_held)):
             monkeypatch.setattr(gang.ProgramWork, name, replaced)
+        monkeypatch.setattr(communicator.WorkerComms, "exchange", exchange_held)
         monkeypatch.setattr(communicator.WorkerComms, "_fetch", fetch_held)
 
     def hold(self, stage, rank):
@@ -256,6 +262,31 @@ def test_an_event(client, stop, event, stage):
             error = futures[number].exception(timeout=SECONDS)
             assert isinstance(error, ZeroDivisionError if outcome == "own" else RuntimeError)
             assert re.search("^mine$" if outcome == "own" else "keep the whole array", str(error))
+
+
+#: The stages of a rank: before an exchange of a number, and behind the last one.
+RANK_STAGES = (0, 1, 2, 3, "merge")
+RANKS = gangs.of_tasks(dask_gpusort.rank, da.from_array(ARRAY, chunks=1000))[0]
+
+
+@pytest.mark.parametrize(
+    ("event", "stage"), [*product(["killed"], RANK_STAGES), *product(["raises"], RANK_STAGES[:-1])]
+)
+def test_an_event_at_each_exchange_of_a_rank(client, stop, monkeypatch, event, stage):
+    """An exchange that raises is repeated, from the first one."""
+    monkeypatch.setattr(communicator, "WAIT_SECONDS", 0.2)  # until nothing is left of an attempt that was given up
+    stop.at = stage, 1
+    with dask.config.set({"gpusort.exchange": "gang"}):
+        future = client.compute(dask_gpusort.rank(persisted()))
+    assert stop.held.wait(SECONDS)
+    if event == "killed":
+        remove(client, worker_of(client, 1))
+    else:
+        stop.error = OSError("no route to host")
+    stop.open.set()
+    oracle.assert_same_bits(future.result(timeout=SECONDS), RANKS)
+    del future
+    gangs.check_nothing_is_left(client)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -554,26 +585,36 @@ def test_a_timeout_for_tasks_without_a_worker_spares_members_of_gangs_that_have_
         blocker.result()
 
 
-def placed_tasks(worker_of_task, count=6):
-    return {
-        ("placed", number): PlacedTask(("placed", number), time.time, mark=worker_of_task(number))
-        for number in range(count)
-    }
+class Placed:
+    """Six tasks, each with a worker of its own, that are to be computed."""
+
+    def __init__(self, client, worker_of_task):
+        client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
+        marks = {("placed", number): worker_of_task(number) for number in range(6)}
+        graph = {key: PlacedTask(key, time.time, mark=mark) for key, mark in marks.items()}
+        self.client, self.keys = client, list(graph)
+        self.futures = client.get(graph, self.keys, sync=False)
+
+    def done(self):
+        return any(future.done() for future in self.futures)
+
+    def ran_on(self):
+        """Addresses of the workers that have run them."""
+        self.client.gather(self.futures)
+        return {address for (address,) in self.client.who_has(self.futures).values()}
 
 
 @pytest.mark.parametrize("event", ["freed", "killed", "paused"])
 def test_a_placed_task_stays_on_its_worker_while_that_runs(tmp_path, event):
     with dask.config.set({"distributed.scheduler.work-stealing-interval": "20ms"}), in_process() as client:
-        client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
         address = gangs.addresses(client)[1]
         gate = gangs.Gate(tmp_path)
         blocker = block(client, gate, address)
-        graph = placed_tasks(lambda number: address)
-        futures = client.get(graph, list(graph), sync=False)
+        placed = Placed(client, lambda number: address)
         time.sleep(0.5)  # stealing has looked a few times
         on = {
             str(state.processing_on and state.processing_on.address)
-            for state in map(client.cluster.scheduler.tasks.get, graph)
+            for state in map(client.cluster.scheduler.tasks.get, placed.keys)
         }
         assert on == {address}
         if event == "freed":
@@ -582,26 +623,20 @@ def test_a_placed_task_stays_on_its_worker_while_that_runs(tmp_path, event):
             remove(client, address)
         else:
             set_status(client, address, "paused")
-        client.gather(futures)
-        ran = {found for (found,) in client.who_has(futures).values()}
-        assert (address in ran) == (event == "freed")
+        assert (address in placed.ran_on()) == (event == "freed")
         gate.open()
         blocker.cancel()
 
 
 def test_tasks_of_gpus_go_to_workers_with_a_gpu(client, monkeypatch):
     monkeypatch.setattr(tasks, "GangSpec", lambda *fields: member.GangSpec(*fields[:4], on_devices=True))
-    client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
     gpus = gangs.addresses(client)[1:]
     set_gpus(client, gpus)
     assert runtime.workers_in_use("distributed", client, "cupy").threads == 2
     futures = futures_of(gang_sort(persisted()).persist())
     check_result(futures)
     assert set(look(client, members_ran_on)) == set(gpus)
-    graph = placed_tasks(lambda number: number)
-    futures = client.get(graph, list(graph), sync=False)
-    client.gather(futures)
-    assert {address for (address,) in client.who_has(futures).values()} == set(gpus)
+    assert Placed(client, lambda number: number).ran_on() == set(gpus)
 
 
 def set_gpus(client, addresses):
@@ -611,39 +646,32 @@ def set_gpus(client, addresses):
 
 @pytest.mark.parametrize("event", ["killed", "paused"])
 def test_placed_tasks_of_gpus_leave_a_worker_for_another_gpu(client, tmp_path, event):
-    client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
     _, first, second = gangs.addresses(client)
     set_gpus(client, [first, second])
     gate = gangs.Gate(tmp_path)
     blocker = block(client, gate, first)
-    graph = placed_tasks(lambda number: first)
-    futures = client.get(graph, list(graph), sync=False)
-    gangs.until(lambda: graph.keys() <= client.cluster.scheduler.tasks.keys(), "the placed tasks")
+    placed = Placed(client, lambda number: first)
+    gangs.until(lambda: {*placed.keys} <= client.cluster.scheduler.tasks.keys(), "the placed tasks")
     if event == "killed":
         remove(client, first)
     else:
         set_status(client, first, "paused")
         gate.open()
-    client.gather(futures)
-    ran = {address for (address,) in client.who_has(futures).values()}
-    assert ran <= ({second} if event == "killed" else {first, second})
+    assert placed.ran_on() <= ({second} if event == "killed" else {first, second})
     gate.open()
     blocker.cancel()
 
 
 def test_placed_tasks_of_gpus_wait_until_one_runs(client):
-    client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
     gpus = gangs.addresses(client)[1:]
     set_gpus(client, gpus)
     for address in gpus:
         set_status(client, address, "paused")
-    graph = placed_tasks(lambda number: gpus[0] if number % 2 else number)
-    futures = client.get(graph, list(graph), sync=False)
+    placed = Placed(client, lambda number: gpus[0] if number % 2 else number)
     time.sleep(0.3)
-    assert not any(future.done() for future in futures)
+    assert not placed.done()
     set_status(client, gpus[1], "running")
-    client.gather(futures)
-    assert {address for (address,) in client.who_has(futures).values()} == {gpus[1]}
+    assert placed.ran_on() == {gpus[1]}
 
 
 # Deadlines.

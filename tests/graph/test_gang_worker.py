@@ -364,16 +364,18 @@ def test_each_shard_is_taken_once(outboxes):
     assert not outboxes.shards
 
 
-def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
-    monkeypatch.setattr(comms, "WAIT_SECONDS", 60)
-
+@pytest.mark.parametrize("filled", [True, False])
+def test_who_comes_early_waits(outboxes, monkeypatch, filled):
     async def take():
         waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in (1, 2)]
         await asyncio.sleep(0)
-        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
-        return [reply["shard"].data for reply in await asyncio.wait_for(asyncio.gather(*waiting), 5)]
+        if filled:
+            outboxes.fill(KEY, {1: SHARD, 2: SHARD})
+        return await asyncio.gather(*waiting)
 
-    assert asyncio.run(take()) == [SHARD, SHARD]
+    monkeypatch.setattr(comms, "WAIT_SECONDS", 10 if filled else 0.05)
+    found = [getattr(reply.get("shard"), "data", reply) for reply in asyncio.run(take())]
+    assert found == [SHARD if filled else {"status": "wait"}] * 2
     assert not outboxes.shards
 
 

@@ -10,7 +10,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.base import collections_to_expr
 from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
@@ -20,10 +19,8 @@ from support.plans import num_tasks, plans_of
 from support.sorting import computed, groups
 
 import dask_gpusort
-from dask_gpusort.chunk.checks import Blocks, declared_chunks
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.drivers.turns import Store, list_turns, take_turn
-from dask_gpusort.functions.sort import Count, DrawKeys, Finish, Groups, LocalSort
+from dask_gpusort.functions.sort import Finish
 from dask_gpusort.order import Order
 
 EXCHANGES = ("join", "gather", "tasks", "device")
@@ -161,15 +158,6 @@ def test_with_and_without_fusion(fuse, exchange):
         oracle.assert_same_bits(computed(found), np.sort(array))
 
 
-def test_graphs_are_optimised_and_pickled_as_for_a_cluster():
-    array = ours.make("i8", 300)
-    with dask.config.set({"optimization.fuse.active": False}), groups(4):
-        found = dask_gpusort.sort(da.from_array(array, chunks=40))
-        expression = pickle.loads(cloudpickle.dumps(collections_to_expr([found]).optimize()))
-        got = dask.get(dict(expression.__dask_graph__()), found.__dask_keys__())
-    oracle.assert_same_bits(np.concatenate(got), np.sort(array))
-
-
 def test_names_of_keys_can_be_grouped_by_a_dashboard():
     with groups(4), dask.config.set({"gpusort.merged_runs": 0}):
         names = {
@@ -203,23 +191,6 @@ def test_an_output_chunk_needs_only_its_group():
     part = found.blocks[0]
     graph = tasks_of(dask.optimize(part)[0])
     assert sum(str(key[0]).startswith("sort-merge") for key in graph if isinstance(key, tuple)) <= 1
-
-
-def test_a_run_that_changed_is_refused():
-    array, order = np.array([0, 1, 2, 3], "u8"), Order(np.dtype("u8"))
-    local, groups_of = LocalSort(order, False), Groups((2, 2), ((0, 1, 0, 1), (1, 2, 0, 1)))
-    draw, count = DrawKeys(local, 9, 4, 1), Count(order, groups_of, 2)
-
-    def made(keys):
-        blocks = Blocks([np.array(keys, "u8")], declared_chunks("the input", np.dtype("u8"), ((np.nan,),)))
-        return take_turn(draw.lean, 0, Store(), blocks, None, None)
-
-    listed = list_turns(draw, [made(array)], [], Store(), None)
-    assert len(take_turn(count.lean, 0, Store(), None, made(array), listed).note) == 4
-    # The run has another length, or the same length and other keys.
-    for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
-        with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
-            take_turn(count.lean, 0, Store(), None, made(changed), listed)
 
 
 @pytest.mark.parametrize("kept", [slice(-1, 1), slice(1, 3), slice(2, 1)])

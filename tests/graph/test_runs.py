@@ -22,9 +22,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.base import collections_to_expr
 from dask.graph_manipulation import bind, clone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import cuts, oracle
 from support import strategies as ours
@@ -36,7 +35,6 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers import kept, notes, turns
 from dask_gpusort.functions import program
 from dask_gpusort.functions import sort as programs
-from dask_gpusort.graph import collection
 from dask_gpusort.order import Order
 from dask_gpusort.plan import counting, search
 from dask_gpusort.table import Bounds
@@ -419,103 +417,56 @@ def test_every_width_from_everywhere(on_cluster, kept_in, where, dtype):
         oracle.assert_same_bits(one, other)
 
 
-def written(x, at):
-    found = x.copy()
-    found[at] = x
-    return found
-
-
 SMALL = ours.make("i8", 300, "few")
 AT = np.random.default_rng(0).permutation(300)
-EMPTIED = (0, 100, 0, 0, 150, 50, 0)
-#: Name: what is called with `SMALL` and `AT`, and what NumPy gives.
+#: What is called with `SMALL` and `AT`, and what NumPy gives; other functions are in the contract of all.
 CALLS = {
-    "several keys": (lambda x, at: dask_gpusort.lexsort([at % 7, x]), lambda x, at: np.lexsort([at % 7, x])),
-    "values of several keys": (
-        lambda x, at: dask_gpusort.sort_by_key((x, at), -at)[2],
-        lambda x, at: -at[np.lexsort([at, x])],
-    ),
-    "empty chunks": (
-        lambda x, at: dask_gpusort.sort(x.rechunk((EMPTIED,)), chunks=(EMPTIED,)),
-        lambda x, at: np.sort(x),
-    ),
-    "one key": (lambda x, at: dask_gpusort.sort(x[3:4].rechunk(1)), lambda x, at: x[3:4]),
-    "one key of unknown size": (lambda x, at: dask_gpusort.sort(x[x == 10**9]), lambda x, at: x[:0]),
-    "companions of several dimensions": (
-        lambda x, at: dask_gpusort.sort_by_key(at, da.stack([da.stack([x, at], 1)] * 2, 1))[1],
-        lambda x, at: np.stack([np.stack([x, at], 1)] * 2, 1)[np.argsort(at)],
-    ),
-    "lanes": (lambda x, at: dask_gpusort.sort(at.reshape(3, 100), 1), lambda x, at: np.sort(at.reshape(3, 100), 1)),
-    "a sort of a sort": (
-        lambda x, at: dask_gpusort.argsort(dask_gpusort.sort(at) % 9),
-        lambda x, at: np.argsort(np.sort(at) % 9, kind="stable"),
-    ),
-    "write": (lambda x, at: dask_gpusort.put_along_axis(x, at, x, 0), written),
-    "distinct values": (lambda x, at: dask_gpusort.unique(x), lambda x, at: np.unique(x)),
-    "counts": (lambda x, at: dask_gpusort.unique(x, return_counts=True)[1], lambda x, at: np.unique_counts(x).counts),
-    "first positions of unknown sizes": (
-        lambda x, at: dask_gpusort.unique(ours.forget_sizes(x), return_index=True)[1],
-        lambda x, at: np.unique(x, return_index=True)[1],
+    "a copy": (lambda x, at: clone(dask_gpusort.sort(x)), lambda x, at: np.sort(x)),
+    "bound": (lambda x, at: bind(dask_gpusort.sort(x), at.sum()), lambda x, at: np.sort(x)),
+    "search for no needles": (
+        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x), at[at < 0]),
+        lambda x, at: at[:0],
     ),
     "inverse of several dimensions": (
         lambda x, at: dask_gpusort.unique_inverse(x.reshape(3, 100)).inverse_indices,
         lambda x, at: np.unique_inverse(x.reshape(3, 100)).inverse_indices,
     ),
-    "symmetric difference": (lambda x, at: dask_gpusort.setxor1d(x, at), np.setxor1d),
-    "ranks of equal keys": (
-        lambda x, at: dask_gpusort.rank(x, method="ordinal"),
-        lambda x, at: oracle.argsort(oracle.argsort(x)) + 1,
-    ),
-    "search": (
-        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x), at.reshape(3, 100), side="right"),
-        lambda x, at: np.searchsorted(np.sort(x), at.reshape(3, 100), side="right"),
-    ),
+    "read": (lambda x, at: dask_gpusort.take(x, at), lambda x, at: x[at]),
+}
+#: The same that keep no runs.
+WITHOUT_RUNS = {
+    "one key": (lambda x, at: dask_gpusort.sort(x[3:4].rechunk(1)), lambda x, at: x[3:4]),
+    "lanes": (lambda x, at: dask_gpusort.sort(at.reshape(3, 100), 1), lambda x, at: np.sort(at.reshape(3, 100), 1)),
     "search in no keys": (
         lambda x, at: dask_gpusort.searchsorted(da.zeros(9, int, chunks=3)[:0], at),
         lambda x, at: np.zeros(300, int),
     ),
-    "search for no needles": (
-        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x), at[at < 0]),
-        lambda x, at: at[:0],
-    ),
-    "search for strings": (
-        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x.astype("U")), at.astype("U")),
-        lambda x, at: np.searchsorted(np.sort(x.astype("U")), at.astype("U")),
-    ),
-    "interpolation": (
-        lambda x, at: dask_gpusort.interp(at / 3, dask_gpusort.sort(x), dask_gpusort.sort(-x)),
-        lambda x, at: np.interp(at / 3, np.sort(x), np.sort(-x)),
-    ),
-    "membership": (lambda x, at: dask_gpusort.isin(at, x, invert=True), lambda x, at: np.isin(at, x, invert=True)),
-    "a copy": (lambda x, at: clone(dask_gpusort.sort(x)), lambda x, at: np.sort(x)),
-    "bound": (lambda x, at: bind(dask_gpusort.sort(x), at.sum()), lambda x, at: np.sort(x)),
 }
 
 
-#: Those that the contract of all functions does not have.
-@pytest.mark.parametrize(("name", "where"), [*product(("a copy", "bound", "search for no needles"), KEPT)])
-def test_calls(on_cluster, kept_in, monkeypatch, name, where):
-    kept_in(where)
+@pytest.fixture
+def small_arrays(monkeypatch):
     monkeypatch.setattr(search, "is_small", lambda *_: False)
-    function, oracles = CALLS[name]
     with groups(4), dask.config.set({"gpusort.exchange": "runs", "array.chunk-size": "800B"}):
-        x, at = (da.from_array(array, chunks=40) for array in (SMALL, AT))
-        oracle.assert_same_bits(function(x, at).compute(), oracles(SMALL, AT))
+        yield [da.from_array(array, chunks=40) for array in (SMALL, AT)]
+
+
+@pytest.mark.parametrize("where", KEPT)
+def test_calls(on_cluster, kept_in, small_arrays, where):
+    kept_in(where)
+    for function, oracles in CALLS.values():
+        oracle.assert_same_bits(function(*small_arrays).compute(), oracles(SMALL, AT))
     runs.check_nothing_is_left(on_cluster)
 
 
-@pytest.mark.parametrize("name", slow_but_first(*CALLS))
-def test_calls_built_for_another_scheduler(on_cluster, monkeypatch, name):
-    monkeypatch.setattr(search, "is_small", lambda *_: False)
-    function, oracles = CALLS[name]
-    with groups(4), dask.config.set({"array.chunk-size": "800B"}):
-        x, at = (da.from_array(array, chunks=40) for array in (SMALL, AT))
-        with dask.config.set({"gpusort.exchange": "runs"}):
-            kept = function(x, at)
-        with dask.config.set(scheduler="threads"):
-            moved = function(x, at)
+@pytest.mark.parametrize("name", [*CALLS, *WITHOUT_RUNS])
+def test_calls_built_for_another_scheduler(on_cluster, small_arrays, name):
+    function, oracles = (CALLS | WITHOUT_RUNS)[name]
+    kept = function(*small_arrays)
+    with dask.config.set({"scheduler": "threads", "gpusort.exchange": "auto"}):
+        moved = function(*small_arrays)
     oracle.assert_same_bits(moved.compute(), oracles(SMALL, AT))
-    if name in ("one key", "lanes", "search in no keys"):  # which keep no runs
+    if name in WITHOUT_RUNS:
         oracle.assert_same_bits(kept.compute(scheduler="threads"), oracles(SMALL, AT))
         return
     with pytest.raises(RuntimeError, match="lacks the plugin 'gpusort-runs': build the array with the Client that"):
@@ -552,20 +503,6 @@ def test_no_stage_holds_all_keys(kept_in, monkeypatch, names):
             with runs.watched(client) as held:
                 dask.compute([one.sum() for one in STREAMS[name](x)])
             assert held.most < DISTINCT.nbytes / 4, name
-
-
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
-    kept_in(data.draw(st.sampled_from(KEPT)))
-    array = data.draw(ours.arrays())
-    options = {**data.draw(ours.options(array.dtype)), "exchange": "runs"}
-    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=data.draw(st.booleans()))
-    with groups(data.draw(st.integers(1, 6))):
-        found = dask.compute(dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options))
-    order = oracle.argsort(array, descending=options["descending"])
-    for one, other in zip(found, (array[order], order), strict=True):
-        oracle.assert_same_bits(one, other)
 
 
 @pytest.mark.parametrize("in_tables", [False, True])
@@ -638,17 +575,6 @@ def test_who_lists_counted_runs_gets_handles_alone(on_cluster, monkeypatch):
     assert all(isinstance(one, handles.Handle) for one in kept)
     assert len(kept) == len(needed) - 1 > SIZE // CHUNK
     runs.check_nothing_is_left(on_cluster)
-
-
-@pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
-def test_many_first_and_last_tasks_are_ordered_as_one_last_task(on_cluster, monkeypatch):
-    monkeypatch.setattr(collection, "MOST_ORDERED", 100)
-    with groups(6):
-        found = dask_gpusort.sort(source(), exchange="runs")
-    graph = collections_to_expr([found]).optimize().__dask_graph__()
-    (last,) = set(graph) - {key for task in dict(graph).values() for key in task.dependencies}
-    assert last[0].startswith("sort-end")
-    np.testing.assert_array_equal(found.persist().compute(), SORTED)
 
 
 # ---- events ----
@@ -1072,13 +998,3 @@ def test_one_worker_of_several(on_cluster):
     with dask.config.set({"optimization.fuse.active": False}):
         future = on_cluster.compute(found, workers=[address])
     oracle.assert_same_bits(gangs.result_of(future), SORTED)
-
-
-def test_a_cluster_without_the_plugins_is_told(monkeypatch):
-    monkeypatch.setattr("dask_gpusort.graph._distributed.INSTALL_SECONDS", 0)
-    with runs.cluster(1):
-        found = sort()
-    options = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
-    with distributed.LocalCluster(**options) as other, distributed.Client(other, set_as_default=False) as client:
-        future = client.compute(found)
-        assert "lacks the plugin 'gpusort-runs'" in str(gangs.error_of(future))

@@ -134,17 +134,15 @@ def own_tasks(darr):
     return [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith("sort")]
 
 
+def plan_of(dtype, sizes, workers, exchange="device", companion_bytes=0, holders=()):
+    given = InputChunks(sizes, companion_bytes, holders)
+    options = {"method": "auto", "exchange": exchange, "workers": workers, "groups": None}
+    return make_plan(Order(np.dtype(dtype)), given, sizes, **options)
+
+
 @pytest.mark.parametrize(("chunks", "tasks"), [(1, 12), (4, 29), (16, 45), (64, 93)])
 def test_tasks_on_four_gpus(chunks, tasks):
-    plan = make_plan(
-        Order(np.dtype("u4")),
-        InputChunks((GIB // 4 // chunks,) * chunks),
-        (GIB // 4 // chunks,) * chunks,
-        method="auto",
-        exchange="device",
-        workers=Workers(4, 140 * GIB, devices=True),
-        groups=None,
-    )
+    plan = plan_of("u4", (GIB // 4 // chunks,) * chunks, Workers(4, 140 * GIB, devices=True))
     assert num_tasks(plan) == tasks
     assert plan.candidates == 0
     assert len(plan.sources) == len(plan.runs) == min(4, chunks)
@@ -165,11 +163,8 @@ def test_bundles_hold_each_chunk_once(sizes, workers, data):
             assert len(bundle) == 1 or turns is None or sum(sizes[chunk] for chunk in bundle) <= turns.bundle_keys
 
 
-def test_bundles_of_unknown_sizes_are_single_chunks():
+def test_bundles_of_unknown_sizes_are_single_chunks_but_on_hosts():
     assert bundle_chunks(InputChunks([np.nan] * 3), 8, Workers(2, devices=True)) == ((0,), (1,), (2,))
-
-
-def test_bundles_of_unknown_sizes_on_hosts_have_some_chunks():
     bundles = bundle_chunks(InputChunks([np.nan] * 35), 8, Workers(2))
     assert bundles == (tuple(range(16)), tuple(range(16, 32)), (32, 33, 34))
 
@@ -191,14 +186,13 @@ def test_bundles_on_hosts_are_of_one_worker_and_fit_its_memory(sizes, threads, d
 
 
 def test_a_bundle_and_a_group_for_each_thread():
-    sizes, options = (50_000,) * 1024, {"method": "auto", "exchange": "tasks", "groups": None}
+    sizes, holders = (50_000,) * 1024, [str(chunk % 3) for chunk in range(1024)]
     for threads in (1, 2, 8, 16):
         workers = Workers(threads, 4 * GIB)
-        made = make_plan(Order(np.dtype("i8")), InputChunks(sizes), sizes, workers=workers, **options)
+        made = plan_of("i8", sizes, workers, "tasks")
         assert len(made.sources) == len(made.groups) == threads
         assert num_tasks(made) < 2 * len(sizes)
-        held = InputChunks(sizes, workers=[str(chunk % 3) for chunk in range(1024)])
-        made = make_plan(Order(np.dtype("i8")), held, sizes, workers=workers, **options)
+        made = plan_of("i8", sizes, workers, "tasks", holders=holders)
         assert all(len({chunk % 3 for chunk in made.runs[run]}) == 1 for run in range(len(made.runs)))
 
 
@@ -236,42 +230,27 @@ def test_alternating_chunks_are_joined_if_the_result_is_the_same(order, companio
 
 @pytest.mark.parametrize("chunks", [10, 5000])
 def test_samples_are_bounded(chunks):
-    plan = make_plan(
-        Order(np.dtype("u8")),
-        InputChunks((1 << 20,) * chunks, 8),
-        (1 << 20,) * chunks,
-        method="auto",
-        exchange="device",
-        workers=Workers(8, 64 * GIB, devices=True),
-        groups=None,
-    )
+    plan = plan_of("u8", (1 << 20,) * chunks, Workers(8, 64 * GIB, devices=True), companion_bytes=8)
     assert 1 <= plan.samples * len(plan.runs) <= max(TASK_SAMPLES, chunks)
     assert plan.group_bytes <= 64 * GIB / 8
 
 
 @pytest.mark.parametrize(("chunks", "groups"), [(2, 4), (4, 4), (6, 6), (8, 8), (64, 8)])
 def test_chunks_are_only_cut_for_gpus_without_a_chunk(chunks, groups):
-    sizes = (4 * GIB // chunks,) * chunks
-    options = {"method": "auto", "exchange": "device", "groups": None}
-    plan = make_plan(
-        Order(np.dtype("u4")), InputChunks(sizes), sizes, workers=Workers(4, 140 * GIB, devices=True), **options
-    )
+    plan = plan_of("u4", (4 * GIB // chunks,) * chunks, Workers(4, 140 * GIB, devices=True))
     assert len(plan.groups) == groups
 
 
 def test_groups_of_large_data_fit_a_device():
-    sizes = (1 << 30,) * 36
-    plan = make_plan(
-        Order(np.dtype("u8")),
-        InputChunks(sizes),
-        sizes,
-        method="auto",
-        exchange="device",
-        workers=Workers(4, 140 * GIB, devices=True),
-        groups=None,
-    )
+    plan = plan_of("u8", (1 << 30,) * 36, Workers(4, 140 * GIB, devices=True))
     # Each of four devices holds 72 GiB of keys. Four groups must fit as well.
     assert plan.group_bytes * 4 + 72 * GIB <= 140 * GIB
+
+
+def test_cuts_come_first_if_a_gpu_cannot_hold_the_data_twice():
+    # Each GPU gets 16 GiB.
+    for memory, apart in ((120 * GIB, False), (70 * GIB, True), (40 * GIB, True), (None, False)):
+        assert plan_of("u8", (1 << 28,) * 16, Workers(2, memory, True)).cut_first == apart
 
 
 # The whole exchange.
@@ -316,15 +295,6 @@ def test_large_data_are_cut_before_any_group_is_merged(monkeypatch, chunks):
     last_cut = max(index for key, index in number.items() if str(key[0]).startswith("sort-scatter"))
     assert all(last_cut < index for key, index in number.items() if str(key[0]).startswith("sort-merge"))
     oracle.assert_same_bits(found.compute(), oracle.sort(array))
-
-
-def test_cuts_come_first_if_a_gpu_cannot_hold_the_data_twice():
-    sizes = (1 << 28,) * 16
-    # Each GPU gets 16 GiB.
-    for memory, apart in ((120 * GIB, False), (70 * GIB, True), (40 * GIB, True), (None, False)):
-        options = {"method": "auto", "exchange": "device", "groups": None}
-        plan = make_plan(Order(np.dtype("u8")), InputChunks(sizes), sizes, workers=Workers(2, memory, True), **options)
-        assert plan.cut_first == apart
 
 
 def program_of(plan):

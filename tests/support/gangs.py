@@ -19,7 +19,6 @@ from tlz import merge_with
 
 from dask_gpusort.graph.gang import communicator, tasks
 from dask_gpusort.graph.runtime import workers_of_cluster
-from support import oracle
 from support import strategies as ours
 
 #: Seconds until a test gives up.
@@ -271,26 +270,6 @@ def patched_exchange(client: Any, replace: Callable[[Any], Any]) -> Iterator[Non
         client.run(undo)
 
 
-def computed_despite_a_kill(client: Any, folder: Path, array: Any, rank: int, number: int) -> Any:
-    """What a gang makes if the worker of a member is killed before member 0 exchanges for the time of a number."""
-    gate = Gate(folder)
-
-    def waits(original: Any) -> Any:
-        def exchange(self: Any, *shards: Any) -> Any:
-            if self.rank == 0 and self._exchanges == number:
-                gate.arrive("exchange")
-            return original(self, *shards)
-
-        return exchange
-
-    with patched_exchange(client, waits):
-        future = client.compute(array)
-        until(lambda: gate.arrived("exchange"), "an exchange")
-        kill(client, members(client)[rank][1])
-        gate.open()
-        return result_of(future)
-
-
 def result_of(future: Any) -> Any:
     """The result of a future that must come."""
     return future.result(timeout=LONG)
@@ -313,23 +292,3 @@ def of_tasks(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
     with dask.config.set({"scheduler": "synchronous", "gpusort.exchange": "auto"}):
         found = function(*arrays, **options)
         return dask.compute(*(found if isinstance(found, tuple) else (found,)))
-
-
-def check(
-    function: Any,
-    hosts: Any,
-    chunks: Any,
-    workers: Sequence[Any],
-    unknown: bool = False,
-    *,
-    made: Callable[..., Any] = placed,
-    **options: Any,
-) -> Any:
-    """A gang gives the bits that other tasks give, for arrays on the same workers, or on some of their own each."""
-    holders = workers if workers and isinstance(workers[0], list) else [workers] * len(hosts)
-    wanted = of_tasks(function, *map(ours.dask_array, hosts, chunks), **options)
-    found = function(*(made(*one, unknown) for one in zip(hosts, chunks, holders, strict=True)), **options)
-    got = found_by_gangs(*(found if isinstance(found, tuple) else (found,)))
-    for one, other in zip(got, wanted, strict=True):
-        oracle.assert_same_bits(np.asarray(one), np.asarray(other))
-    return got

@@ -36,28 +36,14 @@ FUNCTIONS: dict[str, tuple[Ours, NumPys]] = {
         lambda x, at, down, exchange: dask_gpusort.sort(x, stable=True, descending=down, exchange=exchange),
         lambda host, at, down: oracle.sort(host, descending=down),
     ),
-    "argsort": (
-        lambda x, at, down, exchange: dask_gpusort.argsort(x, descending=down, exchange=exchange),
-        lambda host, at, down: oracle.argsort(host, descending=down),
-    ),
     "pairs": (
         lambda x, at, down, exchange: dask_gpusort.sort_by_key(x, x, descending=down, exchange=exchange)[1],
         lambda host, at, down: oracle.sort(host, descending=down),
-    ),
-    "lexsort": (
-        lambda x, at, down, exchange: dask_gpusort.lexsort((x, at % 7), descending=down, exchange=exchange),
-        lambda host, at, down: oracle.lexsort((host, at % 7), descending=[down, down]),
-    ),
-    "unique": (lambda x, *_: dask_gpusort.unique(x), lambda host, *_: np.unique(host)),
-    "counts": (
-        lambda x, *_: dask_gpusort.unique_counts(x).counts,
-        lambda host, *_: np.unique(host, return_counts=True, equal_nan=False)[1],
     ),
     "inverse": (
         lambda x, *_: dask_gpusort.unique_inverse(x).inverse_indices,
         lambda host, *_: np.unique(host, True, True, equal_nan=False)[2],  # with positions NumPy sorts stably
     ),
-    "union": (lambda x, *_: dask_gpusort.union1d(x, x[::2]), lambda host, *_: np.unique(host)),
     "intersection": (
         lambda x, *_: dask_gpusort.intersect1d(x, x[1::3]),
         lambda host, *_: np.intersect1d(host, host[1::3]),
@@ -71,24 +57,15 @@ FUNCTIONS: dict[str, tuple[Ours, NumPys]] = {
         lambda x, at, down, _: dask_gpusort.topk(x, 9 if down else -9),
         lambda host, at, down: oracle.sort(host, descending=down)[:9],
     ),
-    "partition": (
-        lambda x, *_: dask_gpusort.partition(x, x.size // 3)[x.size // 3 :][:1],
-        lambda host, *_: oracle.sort(host)[host.size // 3 :][:1],
-    ),
     "take": (lambda x, at, *_: dask_gpusort.take(x, at, axis=0), lambda host, at, _: host[at]),
-    "along": (lambda x, at, *_: dask_gpusort.take_along_axis(x, at, 0), lambda host, at, _: host[at]),
     "search": (
         lambda x, at, down, exchange: dask_gpusort.searchsorted(dask_gpusort.sort(x[::3], exchange=exchange), x),
         lambda host, *_: np.searchsorted(np.sort(host[::3]), host),
     ),
-    "membership": (
-        lambda x, at, *_: dask_gpusort.isin(x, dask_gpusort.take(x, at[:50])),
-        lambda host, at, _: np.isin(host, host[at[:50]]),
-    ),
 }
 QUANTILES = (0.0, 0.3, 0.5, 1.0)
 #: Functions that may give other bits of equal keys than NumPy.
-OF_EQUAL_KEYS = ("unique", "union", "intersection", "quantile", "partition")
+OF_EQUAL_KEYS = ("intersection", "quantile")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from dask_gpusort.graph.gang import member, tasks
 from dask_gpusort.graph.runs import keep_and_take
 from dask_gpusort.graph.runs.store import Store
 
-from . import gangs as on_clusters
 from . import strategies as ours
 
 #: Seconds until a member that waits for others gives up.
@@ -139,7 +138,6 @@ class Gangs(Client):
     def __init__(self, workers: int, holders: Sequence[int] = (), broken: int = -1):
         super().__init__(workers, holders=holders)
         self.broken = broken
-        self.check = partial(on_clusters.check, made=self.placed)
         self.exchanges = 0  # of all gangs
         self._lock = threading.Lock()
         self._meetings: dict[str, Meeting] = {}
