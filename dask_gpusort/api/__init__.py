@@ -9,6 +9,7 @@
 `sets`              distinct values, the most common ones, sets
 `search`            positions in a sorted array, membership, interpolation
 `positions`         elements at given positions, read or written
+`explain`           what a call will do
 ==================  ==================================================
 """
 
@@ -16,6 +17,7 @@ import sys
 
 from ..arguments.arrays import refusing_labels
 from ..arguments.packages import for_both_packages, with_its_name
+from .explain import *
 from .order_statistics import *
 from .partitions import *
 from .positions import *

@@ -31,7 +31,6 @@ from ..plan.positions import (
     PositionsPlan,
     bundle_chunks,
     choose_addressing,
-    describe_positions,
     largest_bytes,
     names_few_chunks,
 )
@@ -209,7 +208,7 @@ def _plan(
 
 
 def _noted(plan: PositionsPlan) -> PositionsPlan:
-    note(plan, lambda _: describe_positions(plan))
+    note(plan)
     return plan
 
 

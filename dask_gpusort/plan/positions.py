@@ -11,18 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .division import count_groups
-from .terms import (
-    Exchange,
-    Projection,
-    Runs,
-    Scope,
-    Size,
-    Workers,
-    format_chunks,
-    format_count,
-    format_number,
-    format_size,
-)
+from .plan import Plan, StepBytes
+from .terms import Exchange, Runs, Size, Workers, format_chunks, format_count, format_number, format_size
 
 #: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
 #: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks; a gang whose
@@ -144,6 +134,11 @@ class PositionsExchange:
     group_bytes: float  # of the largest group, nan if unknown
     bundle_bytes: float  # of what the largest bundle requests, nan if unknown
 
+    @property
+    def driver(self) -> str:
+        """Whether workers keep what moves, or tasks have it."""
+        return "runs" if self.by == "runs" else "tasks"
+
 
 @dataclass(frozen=True)
 class PositionsPlan:
@@ -157,54 +152,58 @@ class PositionsPlan:
     sources: Runs = ()  # the chunks of each member of a gang, of the elements and then of the indices
 
     @property
-    def projected_bytes(self) -> float:
-        """Peak bytes of one task, besides its indices and its result; nan if unknown."""
+    def stated(self) -> Plan:
+        """What is decided, and what a task takes besides its indices and its result."""
         array, exchange = self.array, self.exchange
-        if exchange is not None:
-            group, bundle = exchange.group_bytes, exchange.bundle_bytes
-            return max(2 * group, group + bundle, 2 * bundle)
-        if self.strategy in ("gather", "gang"):
-            return 2 * array.bytes
-        if self.strategy == "rechunk":
-            return max(array.lane_bytes, min(array.limit, array.bytes))
-        return array.bytes / (array.blocks * array.chunks)
-
-
-def describe_positions(plan: PositionsPlan) -> Projection:
-    """What the plan decides and takes."""
-    array, exchange = plan.array, plan.exchange
-    fits = format_size(array.limit)
-    reasons = {
-        "whole": "lanes are whole in their chunks",
-        "unknown": "sizes are unknown",
-        "empty": "nothing is read",
-        "asked": "the setting gpusort.exchange says so",
-        "shared": f"the chunks share one memory, of which they may take {format_size(plan.memory)}",
-        "fit": f"lanes are in several chunks, and fit one of {fits}",
-        "long": f"lanes are in several chunks, and do not fit one of {fits}",
-        "few": "indices are few, and most chunks need not be joined",
-        "gang": f"{len(plan.sources):,} members gather all elements, and read theirs, in one task each",
-    }
-    if exchange is not None:
-        by = "runs that workers keep" if exchange.by == "runs" else "tasks"
-        groups = format_count(len(exchange.groups), "group")
-        bundles = format_count(len(exchange.bundles), "bundle")
-        moves = f"indices to {groups} of chunks, from {bundles}, by {by}; elements back"
-    else:
+        fits = format_size(array.limit)
+        whys = {
+            "whole": "lanes are whole in their chunks",
+            "unknown": "sizes are unknown",
+            "empty": "nothing is read",
+            "asked": "the setting gpusort.exchange says so",
+            "shared": f"the chunks share one memory, of which they may take {format_size(self.memory)}",
+            "fit": f"lanes are in several chunks, and fit one of {fits}",
+            "long": f"lanes are in several chunks, and do not fit one of {fits}",
+            "few": "indices are few, and most chunks need not be joined",
+            "gang": f"{len(self.sources):,} members gather all elements, and read theirs, in one task each",
+        }
         moves = {
             "rechunk": f"every element once, {format_size(array.bytes)}",
             "slices": "the elements that the indices name",
-            "gang": f"every element to {len(plan.sources):,} members, {format_size(array.bytes)} to each",
-        }.get(plan.strategy, "nothing" if array.chunks == 1 else "nothing: the chunks are in one memory")
-    decisions = {
-        "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, "
-        f"in {format_chunks(array.chunks)}",
-        "indices": f"{format_number(array.indices)}",
-        "strategy": f"{plan.strategy}: {reasons[plan.reason]}",
-        "moves": moves,
-    }
-    by_groups = "" if exchange is None else "runs" if exchange.by == "runs" else "tasks"
-    scope: Scope = "process" if plan.strategy in ("gather", "gang") else "thread"
-    moved = None if plan.strategy in ("blocks", "slices") else plan.strategy
-    stages = (("read at positions", array.bytes),)
-    return Projection(decisions, plan.projected_bytes, scope, by_groups or moved, stages)
+            "gang": f"every element to {len(self.sources):,} members, {format_size(array.bytes)} to each",
+        }.get(self.strategy, "nothing" if array.chunks == 1 else "nothing: the chunks are in one memory")
+        if exchange is not None:
+            by = "runs that workers keep" if exchange.driver == "runs" else "tasks"
+            groups, bundles = format_count(len(exchange.groups), "group"), format_count(len(exchange.bundles), "bundle")
+            moves = f"indices to {groups} of chunks, from {bundles}, by {by}; elements back"
+        return Plan(
+            where=self.strategy,
+            why=whys[self.reason],
+            given={
+                "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, "
+                f"in {format_chunks(array.chunks)}",
+                "indices": f"{format_number(array.indices)}",
+            },
+            more={"moves": moves},
+            driver=exchange.driver if exchange else "",
+            steps=tuple(StepBytes(name, size, 1, copies) for name, size, copies in self._steps()),
+            scope="process" if self.strategy == "gang" or (self.strategy, array.blocks) == ("gather", 1) else "thread",
+            stages=(("read at positions", array.bytes),),
+        )
+
+    def _steps(self) -> list[tuple[str, float, float]]:
+        """Steps with their bytes, and copies of these."""
+        array, exchange = self.array, self.exchange
+        if exchange is not None:
+            group, bundle = exchange.group_bytes, exchange.bundle_bytes
+            # Of tasks, the figures are measured; what is taken from kept runs is copied once more.
+            copies, read = (2, 1) if exchange.by == "runs" else (1.1, 0.85)
+            return [("source", group, copies), ("requests", bundle, copies), ("read", group + bundle, read)]
+        if self.strategy == "gang":
+            return [("take-gang", array.bytes, 2)]
+        if self.strategy == "gather":  # one task joins the chunks of the same lanes
+            copies = 1.55 if array.index_bytes and array.lanes > 1 else 1.01
+            return [("take-join", array.lanes * array.size * array.itemsize / array.blocks, copies)]
+        if self.strategy == "rechunk":
+            return [("take", max(array.lane_bytes, min(array.limit, array.bytes)), 1)]
+        return [("take", array.bytes / (array.blocks * array.chunks), 1)]

@@ -74,7 +74,7 @@ def test_ranks_refuse_nan_on_request(gang):
 
 def test_explain_says_that_a_gang_finds_them(client):
     x = da.zeros(300, chunks=50)
-    assert "gang: 3 members find distinct keys" in dask_gpusort.explain_unique(x).detail
+    assert "groups    3 members find distinct keys" in dask_gpusort.explain_unique(x).detail
     assert "3 members find distinct keys" in dask_gpusort.explain_rank(x).detail
     assert "8 bytes for each go back" in dask_gpusort.explain_rank(x).detail
     for others in (x.astype(object), x.rechunk(-1)):

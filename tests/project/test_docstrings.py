@@ -18,6 +18,7 @@ pytest.importorskip("xarray")
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "api.rst"
 MODULES = (
+    "api.explain",
     "api.order_statistics",
     "api.partitions",
     "api.positions",

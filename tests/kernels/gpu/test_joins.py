@@ -340,8 +340,8 @@ def test_peaks_of_distinct_keys_and_ranks_are_at_most_the_projected_ones(
     flat = x.nbytes if "return_index" in options and rows > 1 else 0
     # Few values are counted: of more than a copy of all chunks, only an inverse takes memory.
     counted = distinct == 1_000 and what in ("values", "counts", "inverse")
-    least = x.nbytes if counted else 0.2 * plan.projected_bytes
-    assert least <= taken <= 1.02 * (plan.projected_bytes + flat)
+    least = x.nbytes if counted else 0.2 * plan.stated.peak
+    assert least <= taken <= 1.02 * (plan.stated.peak + flat)
 
 
 @pytest.mark.parametrize("function", ["sort", "argsort", "several values"])
