@@ -82,6 +82,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "explain: a peak that is unknown": ("math.inf if self.peak is None else", "0 if self.peak is None else"),
         "explain: the plan nearest to its limit": ("max(memories, key=lambda one: one.share)", "memories[0]"),
     },
+    "api/test_peaks.py": {
+        "peaks: copies of wide keys": ("return fixed + copies * width + moved", "return fixed + width + moved"),
+        "peaks: companions of a run": ('moved * (step != "group")', "0"),
+        "peaks: pieces that are read in the same task": ('(where == "rechunk" and what in READING)', "False"),
+        "peaks: labels of groups": ("steps=(*plan.steps, of_labels)", "steps=plan.steps"),
+    },
     "api/test_functions.py::test_kept_runs": {
         "bounds: the next sample of a chunk": (
             "np.where(closes, right, np.roll(left, -1))",

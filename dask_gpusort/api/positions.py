@@ -167,20 +167,14 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     >>> dask_gpusort.take(x, da.from_array([4, 0, -1], chunks=2)).compute()
     array([2, 5, 2])
     """
-    array, positions, checked = _checked_take(a, indices, axis, mode)
-    build = take_known if indices_in_memory(indices) else build_take
-    return build(array, positions, checked, mode)
-
-
-def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:
     check_mode(mode)
     array = checked_array(a)
     checked = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
     if checked is not None or array.ndim == 1:
         check_known_axis(array, checked or 0, "a")
     if indices_in_memory(indices):
-        return array, checked_take_indices(indices), checked
-    return array, checked_take_indices(checked_array(indices, "indices"), array), checked
+        return take_known(array, checked_take_indices(indices), checked, mode)
+    return build_take(array, checked_take_indices(checked_array(indices, "indices"), array), checked, mode)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -226,15 +220,11 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     >>> dask_gpusort.take_along_axis(x, dask_gpusort.argsort(x)).compute()
     array([1, 2, 3, 5, 7])
     """
-    return build_take_along(*_checked_take_along(arr, indices, axis))
-
-
-def _checked_take_along(arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
     array, checked = along_axis(checked_array(arr, "arr"), axis, indices)
     check_known_axis(array, checked, "arr")
     positions = checked_along_indices(indices, array)
     check_broadcast(array.shape, positions.shape, checked)
-    return array, positions, checked
+    return build_take_along(array, positions, checked)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any:

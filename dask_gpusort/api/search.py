@@ -60,15 +60,11 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     >>> dask_gpusort.searchsorted(x, da.from_array([3, 0, 9], chunks=2)).compute()
     array([1, 0, 4])
     """
-    return build_search(*_checked_search(a, v, side, sorter))
-
-
-def _checked_search(a: Any, v: Any, side: Any, sorter: Any) -> tuple[Any, Any, Literal["left", "right"], Any]:
     array, needles = checked_sides(a, v, ("a", "v"), ("v",))
     if array.ndim != 1:
         what = "deep" if array.ndim else "of too small depth"
         raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
-    return array, needles, checked_side(side), checked_sorter(sorter, array)
+    return build_search(array, needles, checked_side(side), checked_sorter(sorter, array))
 
 
 def isin(

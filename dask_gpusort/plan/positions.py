@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .division import count_groups
+from .division import chunk_ranges, count_groups
 from .plan import Plan, StepBytes
 from .terms import Exchange, Runs, Size, Workers, format_chunks, format_count, format_number, format_size
 
@@ -83,53 +83,27 @@ def names_few_chunks(indices: int, size: Size, elements: Size, planning: bool) -
     return 0 < indices * FEW_INDICES <= size and elements != 0 and not planning
 
 
-@dataclass(frozen=True)
-class Bundles:
-    """Hold neighbouring chunks that one task handles each, along one axis or in C order."""
-
-    ends: tuple[int, ...]  # number of the first chunk of each bundle, and the number of chunks
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    def chunks(self, number: int) -> range:
-        """The chunks of a bundle."""
-        return range(self.ends[number], self.ends[number + 1])
-
-    @property
-    def runs(self) -> Runs:
-        """The chunks of each bundle."""
-        return tuple(tuple(self.chunks(number)) for number in range(len(self)))
-
-
-def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Bundles:
+def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Runs:
     """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads."""
     # Unknown sizes count as equal; `item_bytes` move with each element.
     weights = [1.0] * len(sizes) if any(map(math.isnan, sizes)) else list(map(float, sizes))
-    total = sum(weights) * item_bytes
-    wanted = wanted or count_groups("runs", total, len(sizes), 0, workers)
-    most = max(sum(weights) / wanted, 1.0) * 1.001
-    ends, held = [0], 0.0
-    for number, weight in enumerate(weights):
-        if number > ends[-1] and held + weight > most:
-            ends.append(number)
-            held = 0.0
-        held += weight
-    return Bundles((*ends, len(sizes)))
+    wanted = wanted or count_groups("runs", sum(weights) * item_bytes, len(sizes), 0, workers)
+    return tuple(chunk_ranges(range(len(sizes)), weights, max(sum(weights) / wanted, 1.0) * 1.001))
 
 
-def largest_bytes(bundles: Bundles, sizes: Sequence[Size], item_bytes: int) -> float:
+def largest_bytes(bundles: Runs, sizes: Sequence[Size], item_bytes: int) -> float:
     """Bytes of the largest bundle of chunks of these sizes, nan if any is unknown."""
-    totals = [sum(sizes[chunk] for chunk in bundles.chunks(number)) for number in range(len(bundles))]
-    return math.nan if any(map(math.isnan, totals)) else max(totals, default=0) * item_bytes
+    if math.isnan(sum(sizes)):
+        return math.nan
+    return max((sum(sizes[chunk] for chunk in chunks) for chunks in bundles), default=0) * item_bytes
 
 
 @dataclass(frozen=True)
 class PositionsExchange:
     """Say how indices go to the chunks of one lane, or of rows, and elements come back."""
 
-    groups: Bundles  # of the chunks that are read or written
-    bundles: Bundles  # of the chunks of indices
+    groups: Runs  # of the chunks that are read or written
+    bundles: Runs  # of the chunks of indices
     by: Exchange  # how they move: of "runs", workers keep what moves, in memory or in files
     group_bytes: float  # of the largest group, nan if unknown
     bundle_bytes: float  # of what the largest bundle requests, nan if unknown

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.positions import (
     Addressed,
-    Bundles,
     PositionsExchange,
     PositionsPlan,
     bundle_chunks,
@@ -58,18 +57,18 @@ def test_strategies_and_their_reasons(array, shared, memory, asked, wanted):
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.none() | st.integers(1, 20))
 def test_bundles_cover_all_chunks_in_order(sizes, wanted):
     bundles = bundle_chunks(sizes, 8, Workers(2, MIB, processes=2), wanted)
-    assert [chunk for number in range(len(bundles)) for chunk in bundles.chunks(number)] == list(range(len(sizes)))
-    assert all(bundles.chunks(number) for number in range(len(bundles)))
+    assert [chunk for chunks in bundles for chunk in chunks] == list(range(len(sizes)))
+    assert all(bundles)
 
 
 def test_bundles_fit_the_memory():
     bundles = bundle_chunks([1 << 10] * 1000, 32, Workers(2, 10 * MIB, processes=2))
-    assert max(len(bundles.chunks(number)) for number in range(len(bundles))) * (1 << 10) * 32 <= 1.01 * MIB
+    assert max(map(len, bundles)) * (1 << 10) * 32 <= 1.01 * MIB
 
 
 def test_bundles_of_unknown_sizes_have_about_equal_numbers_of_chunks():
     bundles = bundle_chunks([math.nan] * 12, 8, Workers(2), 4)
-    assert [len(bundles.chunks(number)) for number in range(len(bundles))] == [3, 3, 3, 3]
+    assert [len(chunks) for chunks in bundles] == [3, 3, 3, 3]
 
 
 def test_few_indices_in_memory_name_few_chunks():
@@ -83,13 +82,13 @@ def test_few_indices_in_memory_name_few_chunks():
 def test_largest_bytes():
     bundles = bundle_chunks([10, 10, 30, 10], 8, Workers(2), 3)
     assert largest_bytes(bundles, [10, 10, 30, 10], 8) == 8 * max(
-        sum([10, 10, 30, 10][chunk] for chunk in bundles.chunks(number)) for number in range(len(bundles))
+        sum([10, 10, 30, 10][chunk] for chunk in chunks) for chunks in bundles
     )
     assert math.isnan(largest_bytes(bundles, [10, math.nan, 30, 10], 8))
 
 
 def test_projected_bytes():
-    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), "runs", 100, 300)
+    exchange = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 300)
     assert PositionsPlan("exchange", "long", LONG, 0, exchange).stated.peak == 600
     assert PositionsPlan("exchange", "long", LONG, 0, replace(exchange, bundle_bytes=50)).stated.peak == 200
     assert PositionsPlan("gather", "shared", LONG, 0).stated.peak == 1.01 * LONG.bytes
@@ -100,7 +99,7 @@ def test_projected_bytes():
 
 
 def test_text():
-    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), "runs", 100, 300)
+    exchange = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 300)
     text = PositionsPlan("exchange", "long", LONG, 0, exchange).stated.text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert list(lines) == ["lanes", "indices", "strategy", "moves", "steps"]
