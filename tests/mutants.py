@@ -76,11 +76,14 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "explain: a source that is read again": ("reads=1 if self.held else self.passes", "reads=1"),
         "explain: the memory of a thread": ("(memory or math.nan) / threads", "(memory or math.nan)"),
         "explain: a peak over the limit": ("self.share <= 1 and not self.over", "self.share <= 1"),
-        "explain: files": ('disk=exchange == "runs" or', "disk="),
+        "explain: files": ('disk=any(plan.exchange == "runs" for plan, _ in stated) or', "disk="),
         "explain: files of a rechunk": ('any("p2p" in name', 'any("p2p " in name'),
         "explain: tasks of the input": ("len(made.keys() - given.keys())", "len(made)"),
         "explain: a peak that is unknown": ("math.inf if self.peak is None else", "0 if self.peak is None else"),
-        "explain: the plan nearest to its limit": ("max(memories, key=lambda one: one.share)", "memories[0]"),
+        "explain: the plan nearest to its limit": (
+            "max(memories, key=lambda one: (one.share, one.peak or 0))",
+            "memories[0]",
+        ),
     },
     "api/test_peaks.py": {
         "peaks: copies of wide keys": ("return fixed + copies * width + moved", "return fixed + width + moved"),

@@ -73,7 +73,8 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
     alone = Runtime.of((inputs or arrays)[0])
     stated = [(tells.stated, runtime or alone) for tells, runtime in noted]
     memories = [Memory.of(plan, runtime) for plan, runtime in stated if plan.steps] or [Memory.of(Plan(), alone)]
-    memory, runtime = max(memories, key=lambda one: one.share), stated[0][1] if stated else alone
+    memory = max(memories, key=lambda one: (one.share, one.peak or 0))
+    runtime = stated[0][1] if stated else alone
     notes = [text for plan, _ in stated for text in plan.notes]
     if runtime.client is None:
         who = "the GPU of this process" if runtime.workers.devices else ALONE[runtime.kind]
@@ -93,7 +94,7 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
         whose=memory.whose,
         reads=max((plan.reads for plan, _ in stated), default=1),
         # Dask's rechunk by P2P writes files, too.
-        disk=exchange == "runs" or any("p2p" in name for name in layers),
+        disk=any(plan.exchange == "runs" for plan, _ in stated) or any("p2p" in name for name in layers),
         tasks=count_tasks(arrays, inputs),
         chunks=(math.prod(inputs[0].numblocks) if inputs else 0, math.prod(arrays[0].numblocks)),
         exchange=exchange,

@@ -237,6 +237,9 @@ def test_on_a_cluster(client):
     samples = dask_gpusort.explain_quantile(da.zeros(1 << 21, chunks=1 << 18))
     assert (samples.whose, samples.limit) == ("all workers together", 1 << 30)
     assert dask_gpusort.explain_unique(x).disk
+    many = da.zeros(1 << 21, chunks=1 << 18)
+    assert dask_gpusort.explain(dask_gpusort.partition, many, 5).disk  # by the sort behind the selection
+    assert dask_gpusort.explain(dask_gpusort.topk, x, 3).fits
     with dask.config.set({"array.chunk-size": "1 MiB"}):
         assert dask_gpusort.explain_take(x, x.astype(int)).disk
     for exchange in ("tasks", "gather"):
