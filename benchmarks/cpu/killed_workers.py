@@ -25,7 +25,7 @@ from distributed import SchedulerPlugin, wait
 from dask_gpusort.graph.runs.plugins import NAME
 
 from ..harness.command import arguments
-from .larger_than_memory import cluster_of, in_new_directory, prepared, remove, stored, summed
+from .larger_than_memory import cluster_of, faults, in_new_directory, prepared, remove, stored
 
 KINDS, MEMORY = ("int64", "companion", "S20"), 1 << 29
 #: Seconds for a sort, and for the end of its files. One that takes longer hangs.
@@ -88,7 +88,7 @@ def run(options: Any) -> Counter[str]:
                 wait(futures, timeout=TIMEOUT)
                 client.gather(futures)
                 del futures
-                assert {summed(path) for path in targets} == {wanted}, f"{kind}: other elements"
+                assert not (wrong := faults(targets, wanted)), f"{kind}: {wrong}"
                 assert not (left := files_of_runs(options.directory)), left
                 ran = +losses.ran
                 count.update({"sorts": 1, f"{kind}, right": 1, "tasks": len(ran)})

@@ -9,7 +9,7 @@ machine and disk; the files of a run are in a new directory, which is removed. A
 stores the result, the bytes that the workers' processes read and wrote, the peak memory of each, the bytes that Dask
 spilled, how often a worker was paused, and for each stage its first start, its last end and its thread seconds. Results
 are read back with zarr and numpy alone: each chunk is in order, also with the one before it, and all rows together have
-the sums and the hashes of the input.
+the sums of the input.
 
 A copy and ``numpy.sort`` of each chunk in place run with the least memory, and Dask's P2P rechunk of as many bytes with
 each other one. DuckDB sorts Parquet files into one, with as much memory and as many threads as all the workers of the
@@ -22,7 +22,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -43,12 +43,13 @@ import dask_gpusort
 from ..harness.command import arguments, measure
 from ..harness.jobs import peak_memory
 from ..harness.records import Row, slug
+from ..harness.verify import Part, checksums, fault_of, summarize
 
 P2P = "P2P rechunk"
 #: Bytes of a row of each kind. All kinds have as many bytes, in chunks of as many.
 KINDS = {"int64": 8, "skewed": 8, "sorted": 8, "companion": 16, "S20": 20}
-#: An odd number, by which equal keys are told from others that have the same sum.
-MIX = np.uint64(0x9E3779B97F4A7C15)
+#: Number, sum and sum of squares of the words of an array.
+Sums = tuple[int, int, int]
 
 
 def make_chunk(kind: str, number: int, size: int, chunks: int) -> np.ndarray:
@@ -65,32 +66,16 @@ def make_chunk(kind: str, number: int, size: int, chunks: int) -> np.ndarray:
     return keys
 
 
-def sums(array: np.ndarray) -> tuple[int, int]:
-    """The sum and the sum of hashes of all words, modulo 2^64; neither depends on the order of elements."""
-    words = np.ascontiguousarray(array).view(np.uint64 if array.itemsize % 8 == 0 else np.uint32).astype(np.uint64)
-    mixed = words * MIX
-    mixed ^= mixed >> np.uint64(29)
-    return int(words.sum(dtype=np.uint64)), int((mixed * MIX).sum(dtype=np.uint64))
+def faults(paths: list[Path], wanted: Sums) -> list[str]:
+    """What is wrong with arrays in Zarr that should be in order and have these checksums."""
 
-
-def added(found: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The sums of parts together."""
-    first, second = (sum(several) % 2**64 for several in zip(*found, strict=True))
-    return first, second
-
-
-def summed(path: Path) -> tuple[int, int]:
-    """The sums over an array in Zarr; raises AssertionError if it is not in order."""
-    array = zarr.open_array(path, mode="r")
-    size = array.chunks[0]
-
-    def read(start: int) -> tuple[int, int]:
-        part = np.asarray(array[max(start - 1, 0) : start + size])
-        assert (part[1:] >= part[:-1]).all(), f"{path} is not in order behind {start}"
-        return sums(part[start > 0 :])
+    def summary(array: Any, number: int) -> Part:
+        return summarize(np.asarray(array.blocks[number]))
 
     with ThreadPoolExecutor() as pool:
-        return added(pool.map(read, range(0, array.shape[0], size)))
+        arrays = [zarr.open_array(path, mode="r") for path in paths]
+        found = [fault_of(pool.map(partial(summary, array), range(array.nchunks)), wanted) for array in arrays]
+    return list(filter(None, found))
 
 
 class Stages(SchedulerPlugin):
@@ -200,24 +185,24 @@ def by_duckdb(options: Any, source: Path, memory: int) -> float:
     return seconds
 
 
-def write_source(options: Any, kind: str, path: Path) -> tuple[int, int]:
-    """Write keys to Zarr; gives their sums."""
+def write_source(options: Any, kind: str, path: Path) -> Sums:
+    """Write keys to Zarr; gives their checksums."""
     size = 8 * options.keys // options.chunks // KINDS[kind]
     kind = "int64" if kind == "companion" else kind
     dtype = make_chunk(kind, 0, 1, 1).dtype
     array = zarr.create_array(path, shape=(size * options.chunks,), chunks=(size,), dtype=dtype, compressors=None)
 
-    def write(number: int) -> tuple[int, int]:
+    def write(number: int) -> Part:
         keys = make_chunk(kind, number, size, options.chunks)
         array[number * size : (number + 1) * size] = keys
-        return sums(keys)
+        return summarize(keys)
 
     with ThreadPoolExecutor() as pool:
-        return added(pool.map(write, range(options.chunks)))
+        return checksums(pool.map(write, range(options.chunks)))
 
 
-def prepared(options: Any, kind: str) -> tuple[Callable[..., Any], list[Path], list[Path], tuple[int, int]]:
-    """Our sort of a kind, its sources, which are written, its targets, and the sums of each. Values are the keys."""
+def prepared(options: Any, kind: str) -> tuple[Callable[..., Any], list[Path], list[Path], Sums]:
+    """Our sort of a kind, its sources, which are written, its targets, and the checksums of each: values are keys."""
     names = ("keys", "values") if kind == "companion" else ("keys",)
     sources, targets = ([options.directory / f"{kind}.{name}.{end}" for name in names] for end in ("in", "out"))
     (wanted,) = {write_source(options, kind, path) for path in sources}
@@ -245,7 +230,7 @@ def rows(options: Any) -> Iterator[Row]:
             row = run(f"sort {kind}", memory, sort, sources, targets)
             row.keys = 8 * options.keys // options.chunks // KINDS[kind] * options.chunks
             row.baselines = dict(baselines) if kind == "int64" else {}
-            row.verified = {summed(path) for path in targets} == {wanted}
+            row.verified = not faults(targets, wanted)
             yield row
         remove([*sources, *targets])
 

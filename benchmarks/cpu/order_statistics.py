@@ -92,11 +92,8 @@ def of_a_cube(work: str, chunks: tuple[int, ...], quick: bool) -> Any:
     cube = xr.DataArray(da.from_array(keys, chunks=chunks), dims=("time", "y", "x"))
 
     def ours() -> Any:
-        dask_gpusort.register()
-        try:
+        with dask_gpusort.register():
             return CUBES[work](cube).compute()
-        finally:
-            dask_gpusort.unregister()
 
     def check(found: Any, name: str) -> None:
         with np.errstate(invalid="ignore"):

@@ -36,8 +36,9 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.drivers.recipe import Input, ProgramRecipe, Result
 from dask_gpusort.functions.sort import Finish, LocalSort
 from dask_gpusort.graph.collection import Output, new_arrays
+from dask_gpusort.graph.runs.files import Piece
+from dask_gpusort.graph.runs.handles import Handle
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
-from dask_gpusort.graph.runs.store import Handle, Piece
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, SortPlan, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN

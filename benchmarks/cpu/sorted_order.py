@@ -44,15 +44,23 @@ def equal_to(wanted: np.ndarray) -> Any:
     return lambda found, _: np.testing.assert_array_equal(found, wanted)
 
 
-def distinct(n: int) -> Any:
-    """Case: the distinct keys of keys that are all distinct."""
-    keys = np.random.default_rng(0).permutation(n)
-    x = in_memory(keys)
-    return {
-        "ours": lambda: dask_gpusort.unique(x).compute(),
-        "da.unique": lambda: da.unique(x).compute(),
-        "np.unique": lambda: np.unique(keys),
-    }, equal_to(np.arange(n))
+def alike(work: str, n: int, tested: int = 0) -> Any:
+    """Case: a function of keys that Dask and NumPy have by the same name."""
+    rng, chunks = np.random.default_rng(0), (CHUNKS,)
+    if work == "unique":
+        arrays = [rng.permutation(n)]
+    elif work == "searchsorted":
+        arrays = [np.sort(rng.integers(0, 1 << 40, n)), rng.integers(0, 1 << 40, n)]
+        chunks = SEARCHED_CHUNKS, SEARCHED_CHUNKS
+    else:
+        arrays, chunks = [rng.integers(0, 1 << 40, size) for size in (n, tested)], (CHUNKS, 4)
+        arrays[1][: tested // 2] = rng.choice(arrays[0], tested // 2)
+    lazy = list(map(in_memory, arrays, chunks))
+    works = {
+        who: lambda module=module: getattr(module, work)(*lazy).compute()
+        for who, module in {"ours": dask_gpusort, f"da.{work}": da}.items()
+    }
+    return works | {f"np.{work}": lambda: getattr(np, work)(*arrays)}, equal_to(getattr(np, work)(*arrays))
 
 
 def counted(n: int) -> Any:
@@ -98,31 +106,6 @@ def taken(n: int) -> Any:
     return {"ours": take, TAKE: lambda: np.take(keys, positions)}, check
 
 
-def searched(n: int) -> Any:
-    """Case: positions of random needles among sorted keys, both in many chunks."""
-    rng = np.random.default_rng(0)
-    keys, needles = np.sort(rng.integers(0, 1 << 40, n)), rng.integers(0, 1 << 40, n)
-    x, v = (in_memory(array, SEARCHED_CHUNKS) for array in (keys, needles))
-    return {
-        "ours": lambda: dask_gpusort.searchsorted(x, v).compute(),
-        "da.searchsorted": lambda: da.searchsorted(x, v).compute(),
-        "np.searchsorted": lambda: np.searchsorted(keys, needles),
-    }, equal_to(np.searchsorted(keys, needles))
-
-
-def contained(n: int, tested: int) -> Any:
-    """Case: whether each of many keys is one of fewer."""
-    rng = np.random.default_rng(0)
-    keys, few = rng.integers(0, 1 << 40, n), rng.integers(0, 1 << 40, tested)
-    few[: tested // 2] = rng.choice(keys, tested // 2)
-    x, test = in_memory(keys), in_memory(few, 4)
-    return {
-        "ours": lambda: dask_gpusort.isin(x, test).compute(),
-        "da.isin": lambda: da.isin(x, test).compute(),
-        "np.isin": lambda: np.isin(keys, few),
-    }, equal_to(np.isin(keys, few))
-
-
 def taken_on_workers(_: Any, n: int) -> Any:
     """Case: keys at random positions, larger than two workers."""
     keys = da.arange(n, chunks=-(-n // 64)) * 3
@@ -132,23 +115,24 @@ def taken_on_workers(_: Any, n: int) -> Any:
     )
 
 
+def row(effort: Effort, title: str, work: str, *args: Any) -> Row:
+    return compared(effort, work, title, jobs_of(alike, ("ours", f"da.{work}", f"np.{work}"), work, *args))
+
+
 def sets(effort: Effort) -> Iterator[Row]:
     n, tested = effort.size(KEYS, 50_000), effort.size(TESTED, 1000)
     # Two of these take half a minute.
-    jobs, title = jobs_of(distinct, ("ours", "da.unique", "np.unique"), n), f"unique of {n:,} distinct int64"
-    yield compared(effort.once, "unique", f"{title} in {CHUNKS} chunks", jobs)
+    yield row(effort.once, f"unique of {n:,} distinct int64 in {CHUNKS} chunks", "unique", n)
     title = f"{FEW_VALUES:,} distinct values of {n:,} int64, their counts and the inverse"
     yield compared(effort, "counts", title, jobs_of(counted, ("ours", COUNTS), n))
-    jobs = jobs_of(contained, ("ours", "da.isin", "np.isin"), n, tested)
-    yield compared(effort, "isin", f"isin of {n:,} int64 in {tested:,}", jobs)
+    yield row(effort, f"isin of {n:,} int64 in {tested:,}", "isin", n, tested)
 
 
 def order(effort: Effort) -> Iterator[Row]:
     n = effort.size(KEYS, 50_000)
     yield compared(effort, "rank", f"rank of {n:,} float64 in {CHUNKS} chunks", jobs_of(ranked, ("ours", RANKS), n))
     title = f"searchsorted of {n:,} needles, {SEARCHED_CHUNKS} x {SEARCHED_CHUNKS} chunks"
-    jobs = jobs_of(searched, ("ours", "da.searchsorted", "np.searchsorted"), n)
-    yield compared(effort, "searchsorted", title, jobs)
+    yield row(effort, title, "searchsorted", n)
     n = effort.size(POSITIONS, 100_000)
     title = f"take_along_axis of {n:,} random positions in {POSITION_CHUNKS} chunks"
     yield compared(effort, "take_along_axis", title, jobs_of(taken, ("ours", TAKE), n))

@@ -18,20 +18,24 @@ class Part:
     """Summary of one chunk. The checksums are modulo 2**64."""
 
     keys: int
-    first: int
-    last: int
+    first: Any
+    last: Any
     in_order: bool
     sum: int
     squares: int
 
 
 def summarize(chunk: Any) -> Part:
-    """Summarize a NumPy or CuPy chunk of integers in few cheap passes, which hardly change the measured time."""
+    """Summarize a NumPy or CuPy chunk in few cheap passes, which hardly change the measured time.
+
+    Its elements are integers, or strings of bytes that are words of 32 bits.
+    """
     if not len(chunk):
         return Part(0, 0, 0, True, 0, 0)
-    words = chunk.view("u8") if chunk.itemsize == 8 else chunk.astype("u8")
+    numbers = chunk.view("u4") if chunk.dtype.kind == "S" else chunk
+    words = numbers.view("u8") if numbers.itemsize == 8 else numbers.astype("u8")
     in_order = not (chunk[1:] < chunk[:-1]).any()
-    return Part(len(chunk), int(chunk[0]), int(chunk[-1]), in_order, int(words.sum()), int(np.dot(words, words)))
+    return Part(len(chunk), chunk[0].item(), chunk[-1].item(), in_order, int(words.sum()), int(np.dot(words, words)))
 
 
 def summarize_block(chunk: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""The public functions behind the names and the arguments of other libraries.
+"""The public functions behind the names and the arguments of other libraries, as the rows of `table` say.
 
-`register` puts `replacements` into NumPy, Dask, SciPy (`scipy_stats`), xarray and flox. `labelled` and
-`labelled_groups` are the methods of the accessor in `dask_gpusort.xarray`; `lazy_labels` is their index.
+`register` puts `replacements` into NumPy, Dask, SciPy (`scipy_stats`), xarray and flox. `accessor` has the methods of
+`dask_gpusort.xarray`, `labelled` and `labelled_groups` what they do, and `lazy_labels` their index.
 """

@@ -6,6 +6,7 @@ arrays, lazily. Arrays in memory are sorted in memory, at once.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise, product
@@ -25,6 +26,7 @@ from ..builders.sort import build_moved
 from ..graph.inputs import rechunk
 from ..graph.runtime import planned_for
 from .lazy_labels import LazyLabels
+from .table import Method
 
 #: Name of the variable of a DataArray.
 _ONE = "<dask_gpusort: this array>"
@@ -53,28 +55,24 @@ def through_dask(function: Callable[..., Any], *arrays: Any) -> Any:
     return found
 
 
-def map_along(
-    ds: xr.Dataset,
-    dim: Hashable,
-    function: Callable[[Any, int], Any],
-    *,
-    labels: bool,
-    others: bool = True,
-    encoding: bool = True,
-) -> xr.Dataset:
+def map_along(obj: Any, dim: Hashable, function: Callable[..., Any], method: Method) -> Any:
     """Replace the arrays of all variables along a dimension by those of a function, of another size perhaps."""
-    # `labels` keeps the coordinates along the dimension, `others` the variables without it, and `encoding` how arrays
-    # are written to files: if their values are some of those that were there.
-    _check_dims(ds, [dim])
-    found = {}
-    for name, array in ds.data_vars.items():
-        if dim in array.dims:
-            data = function(array.data, array.get_axis_num(dim))
-            kept = _encoding_of(array.variable, data) if encoding else None
-            found[name] = xr.Variable(array.dims, data, array.attrs, kept)
-    dropped = [] if labels else [name for name, coord in ds.coords.items() if dim in coord.dims]
-    dropped += [] if others else [name for name in ds.data_vars if name not in found]
-    return ds.drop_vars(dropped).assign(found)
+
+    def map_dataset(ds: xr.Dataset) -> xr.Dataset:
+        _check_dims(ds, [dim])
+        found = {}
+        for name, array in ds.data_vars.items():
+            if dim in array.dims:
+                data = through_dask(functools.partial(function, axis=array.get_axis_num(dim)), array.data)
+                if is_dask_collection(data) and np.isnan(data.shape).any():
+                    data = data.compute_chunk_sizes()  # xarray knows no sizes that are unknown
+                encoding = _encoding_of(array.variable, data) if method.encoding else None
+                found[name] = xr.Variable(array.dims, data, array.attrs, encoding)
+        dropped = [] if method.labels else [name for name, coord in ds.coords.items() if dim in coord.dims]
+        dropped += [] if method.others else [name for name in ds.data_vars if name not in found]
+        return ds.drop_vars(dropped).assign(found)
+
+    return with_dataset(obj, map_dataset)
 
 
 def _encoding_of(variable: Any, data: Any) -> dict[Any, Any]:
@@ -86,12 +84,19 @@ def _encoding_of(variable: Any, data: Any) -> dict[Any, Any]:
 def _check_dims(ds: xr.Dataset, dims: Iterable[Hashable]) -> None:
     unknown = tuple(dim for dim in dims if dim not in ds.dims)
     if unknown:
-        raise ValueError(f"Dimensions {unknown} not found in data dimensions {tuple(ds.dims)}")
+        raise ValueError(
+            f"Dimensions {unknown} not found in data dimensions {tuple(ds.dims)}: give dim one that there is"
+        )
 
 
-def skips_nan(skipna: bool | None, dtype: np.dtype[Any]) -> bool:
-    """Whether xarray skips NaN: if there are any, unless it is told not to."""
-    return bool(skipna) or (skipna is None and dtype.kind in "cfO")
+def skipping_nan(name: str, skipna: bool | None) -> Callable[..., Any]:
+    """The function of a name that skips NaN where xarray does: if there may be any, unless it is told not to."""
+
+    def function(array: Any, *args: Any, **options: Any) -> Any:
+        skips = array.dtype.kind in "cfO" if skipna is None else skipna
+        return getattr(api, f"nan{name}" if skips else name)(array, *args, **options)
+
+    return function
 
 
 def keeps_attrs(keep_attrs: bool | None) -> bool:
@@ -191,7 +196,7 @@ def _quantiles_of(
     skipna: bool | None,
 ) -> Any:
     """Quantiles of a variable, with its weights if there are any."""
-    function = api.nanquantile if skips_nan(skipna, both[0].dtype) else api.quantile
+    function = skipping_nan("quantile", skipna)
     axis = tuple(range(-len(dims), 0))
 
     def of_last(*arrays: Any) -> Any:

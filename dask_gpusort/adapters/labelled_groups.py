@@ -12,7 +12,7 @@ import copy
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import dask.array as da
@@ -22,7 +22,7 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from .. import api
-from .labelled import as_dataset, keeps_attrs, skips_nan, through_dask, with_dataset
+from .labelled import as_dataset, keeps_attrs, skipping_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -66,54 +66,40 @@ def reduce_groups(previous: Callable[..., Any], groups: Any, *args: Any, **optio
     def by_xarray(groups: Any) -> Any:
         return previous(groups, *args, **options)
 
-    functions: dict[str, Callable[..., Any]] = {"median": _median, "quantile": _quantile}
-    found = functions[previous.__name__](by_xarray, groups, *args, **options)
+    given = inspect.signature(previous).bind(groups, *args, **options).arguments
+    del given["self"]
+    others = given.keys() - {"dim", "q", "method", "skipna", "keep_attrs"}
+    found = None if others else _reduced(by_xarray, groups, **given)
     return by_xarray(groups) if found is None else found
 
 
-def _median(
-    by_xarray: Any, groups: Any, dim: Any = None, *, skipna: Any = None, keep_attrs: Any = None, **others: Any
+def _reduced(
+    by_xarray: Callable[[Any], Any],
+    groups: Any,
+    dim: Any = None,
+    *,
+    q: Any = None,
+    method: str = "linear",
+    skipna: bool | None = None,
+    keep_attrs: bool | None = None,
 ) -> Any:
-    """Medians of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
-    if others:
-        return None
-
-    def of_array(array: Any, **options: Any) -> Any:
-        return (api.nanmedian if skips_nan(skipna, array.dtype) else api.median)(array, **options)
+    """Medians of groups of Dask arrays, or their quantiles if there is `q`; None for what is left to xarray."""
+    if q is None:
+        kinds, of_array = "biufm", skipping_nan("median", skipna)  # dates have no mean
+    else:
+        q = np.asarray(q, np.float64)
+        if q.ndim > 1 or not all(map(_is_of_numpy, as_dataset(groups._original_obj).values())):
+            return None
+        kinds, of_array = "biufmM", functools.partial(skipping_nan("quantile", skipna), q=q, method=method)
 
     def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
+        if q is not None:  # labels do not depend on the method, and for others numbagg is compiled
+            return piece.quantile(q, dims, method="lower", keep_attrs=keep_attrs, skipna=False)
         # xarray reduces the variable of a DataArray alone.
         piece, options = (piece, {"numeric_only": True}) if isinstance(piece, xr.Dataset) else (piece.variable, {})
         return piece.reduce(_reduce_any, dims, keep_attrs=keeps_attrs(keep_attrs), **options)
 
-    return _reduced(by_xarray, groups, dim, "biufm", of_array, of_piece)  # dates have no mean
-
-
-def _quantile(
-    by_xarray: Any,
-    groups: Any,
-    q: Any,
-    dim: Any = None,
-    *,
-    method: Any = "linear",
-    keep_attrs: Any = None,
-    skipna: Any = None,
-    **others: Any,
-) -> Any:
-    """Quantiles of groups of Dask arrays, as by `groups`, a GroupBy of xarray; None for what is left to it."""
-    wanted = np.asarray(q, np.float64)
-    if others or wanted.ndim > 1 or not all(map(_is_of_numpy, as_dataset(groups._original_obj).values())):
-        return None
-
-    def of_array(array: Any, **options: Any) -> Any:
-        function = api.nanquantile if skips_nan(skipna, array.dtype) else api.quantile
-        return function(array, wanted, method=method, **options)
-
-    def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
-        # Labels do not depend on the method, and for others numbagg is compiled.
-        return piece.quantile(wanted, dims, method="lower", keep_attrs=keep_attrs, skipna=False)
-
-    return _reduced(by_xarray, groups, dim, "biufmM", of_array, of_piece)
+    return _by_variables(by_xarray, groups, dim, kinds, of_array, of_piece)
 
 
 def _is_of_numpy(array: xr.DataArray) -> bool:
@@ -121,7 +107,7 @@ def _is_of_numpy(array: xr.DataArray) -> bool:
     return isinstance(array.dtype, np.dtype)
 
 
-def _reduced(
+def _by_variables(
     by_xarray: Callable[[Any], Any],
     groups: Any,
     dim: Any,
@@ -179,10 +165,6 @@ def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Colle
     """What xarray gives by `flox`, but for the data of variables of some names; None if it does without `flox`."""
     source = as_dataset(groups._original_obj)
 
-    def without_data(name: Hashable) -> xr.Variable:
-        like = source.variables[name]  # one chunk, lest tasks are as many as those of the source
-        return like.copy(data=da.zeros(like.shape, dtype=like.dtype, chunks=-1))
-
     def reduce(self: Any, dim: Any, keep_attrs: Any = None, *, q: Any = None, **options: Any) -> Any:
         # `flox` refuses medians of Dask arrays along some dimensions, and lazy labels.
         found = kind._flox_reduce(self, dim, keep_attrs, **options | {"func": "max", "method": "map-reduce"})
@@ -200,10 +182,20 @@ def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Colle
     kind, twin = type(groups), copy.copy(groups)
     others = dict.fromkeys(("map", "reduce"), lambda *args, **options: None)
     twin.__class__ = type("Twin", (kind,), {"__slots__": (), "_flox_reduce": reduce, **others})
-    twin._original_obj = with_dataset(
-        groups._original_obj, lambda ds: ds.assign({each: without_data(each) for each in names})
-    )
+    twin._original_obj = _without_data(groups._original_obj, names)
     return by_xarray(twin)
+
+
+def _without_data(obj: Any, names: Iterable[Hashable], reduced: Iterable[Hashable] = ()) -> Any:
+    """An object with zeros for variables of some names; in memory if all their dimensions are reduced."""
+
+    def zeros(like: xr.Variable) -> xr.Variable:
+        if {*like.dims} <= {*reduced}:  # Dask has no quantiles of whole arrays
+            return like.copy(data=np.broadcast_to(np.zeros((), like.dtype), like.shape))
+        # One chunk, lest tasks are as many as those of the source; results stay in Dask, for their size.
+        return like.copy(data=da.zeros(like.shape, dtype=like.dtype, chunks=-1))
+
+    return with_dataset(obj, lambda ds: ds.assign({name: zeros(ds.variables[name]) for name in names}))
 
 
 def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], of_piece: Callable[..., Any]) -> Any:
@@ -212,21 +204,9 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
     codes, source = groups.encoded.codes, groups._original_obj if lazy else groups._obj
     own = codes.dims if lazy else [groups._group_dim]
     reduced = [*own, *(each for each in dims if each not in codes.dims)]
-
-    def without_data(ds: xr.Dataset) -> xr.Dataset:
-        found = {}
-        for name in dtypes:
-            like = ds.variables[name]
-            # Results stay in Dask, for their size; Dask has no quantiles of whole arrays.
-            lanes = not set(like.dims) <= set(reduced)
-            one = np.zeros((), like.dtype)
-            data = da.zeros(like.shape, dtype=like.dtype, chunks=-1) if lanes else np.broadcast_to(one, like.shape)
-            found[name] = like.copy(data=data)
-        return ds.assign(found)
-
     count = groups.encoded.unique_coord.size
     twin = copy.copy(groups)
-    twin._obj = with_dataset(source, without_data)
+    twin._obj = _without_data(source, dtypes, reduced)
     if math.prod(source.sizes[each] for each in own) != count:  # xarray may take old labels for those of groups
         twin._obj = twin._obj.drop_vars([name for name, each in source.coords.items() if {*own} & {*each.dims}])
     example = of_piece(twin._obj.isel({each: slice(0, 1) for each in reduced}), reduced)

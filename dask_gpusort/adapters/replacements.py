@@ -1,4 +1,4 @@
-"""What `register` puts into other libraries: functions with the arguments of each."""
+"""What `register` puts into other libraries, as the rows of `table` say."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import api
-from ..arguments.checks import refuse_in_place
 from ..graph._dask import is_valid_chunk_type
 from . import scipy_stats
+from .signatures import Arguments, adapted
+from .table import ROWS, Row
 
 #: Tells whether a call of `register` still wants this: others may have wrapped what was put in place.
 IsWanted = Callable[[], bool]
@@ -22,106 +23,19 @@ IsWanted = Callable[[], bool]
 Replacement = tuple[Any, str, Any]
 
 
-def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """`numpy.take`; see `dask_gpusort.take`."""
-    refuse_in_place("take", out, None)
-    return api.take(a, indices, axis, mode)
+def _functions(arguments_of: Callable[[Row], Arguments | None]) -> dict[str, Callable[..., Any]]:
+    """Functions by their names, with the arguments of a library that each row has for it."""
+    given = {name: arguments_of(row) for name, row in ROWS.items()}
+    return {name: adapted(getattr(api, name), arguments) for name, arguments in given.items() if arguments is not None}
 
 
-def _take_of_dask(a: Any, indices: Any, axis: int | None = 0) -> Any:
-    """`dask.array.take`; see `dask_gpusort.take`."""
-    return api.take(a, indices, axis)
-
-
-def _median_of_dask(a: Any, axis: Any = None, keepdims: bool = False, out: None = None, **options: Any) -> Any:
-    """`dask.array.median`, exact along any axes; see `dask_gpusort.median`."""
-    return api.median(a, axis, out, keepdims=keepdims, **options)
-
-
-def _nanmedian_of_dask(a: Any, axis: Any = None, keepdims: bool = False, out: None = None, **options: Any) -> Any:
-    """`dask.array.nanmedian`, exact along any axes; see `dask_gpusort.nanmedian`."""
-    return api.nanmedian(a, axis, out, keepdims=keepdims, **options)
-
-
-def _percentile_of_dask(
-    a: Any, q: Any, method: str = "linear", internal_method: str = "default", *, axis: Any = None, **options: Any
-) -> Any:
-    """`dask.array.percentile`, exact: `internal_method`, an approximation, has no effect."""
-    return api.percentile(a, q, axis, method=method, **options)
-
-
-#: What NumPy's functions of these names call for Dask arrays: functions with NumPy's own arguments.
-_OF_NUMPY: dict[str, Callable[..., Any]] = {
-    function.__name__.removeprefix("_"): function
-    for function in (
-        api.sort,
-        api.argsort,
-        api.lexsort,
-        api.partition,
-        api.argpartition,
-        api.median,
-        api.nanmedian,
-        api.quantile,
-        api.nanquantile,
-        api.percentile,
-        api.nanpercentile,
-        api.searchsorted,
-        api.interp,
-        api.isin,
-        api.unique,
-        api.unique_all,
-        api.unique_counts,
-        api.unique_inverse,
-        api.unique_values,
-        api.union1d,
-        api.intersect1d,
-        api.setdiff1d,
-        api.setxor1d,
-        _take,
-        api.take_along_axis,
-    )
-}
-#: What is put into `dask.array`: functions with Dask's own arguments, or NumPy's if Dask has no such function.
-_OF_DASK: dict[str, Callable[..., Any]] = {
-    **_OF_NUMPY,
-    "take": _take_of_dask,
-    "median": _median_of_dask,
-    "nanmedian": _nanmedian_of_dask,
-    "percentile": _percentile_of_dask,
-}
+#: What NumPy's functions of these names call for Dask arrays.
+_OF_NUMPY = _functions(lambda row: row.numpy)
+#: What is put into `dask.array`.
+_OF_DASK = _functions(lambda row: row.dask or row.numpy)
+#: What is put into namespaces of the array API.
+_OF_ARRAY_API = _functions(lambda row: row.array_api or row.dask or row.numpy)
 _BY_FUNCTION = {getattr(np, name): function for name, function in _OF_NUMPY.items()}
-
-
-def _sort_of_array_api(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """`sort` of the array API; see `dask_gpusort.sort`."""
-    return api.sort(x, axis, stable=stable, descending=descending)
-
-
-def _argsort_of_array_api(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """`argsort` of the array API; see `dask_gpusort.argsort`."""
-    return api.argsort(x, axis, stable=stable, descending=descending)
-
-
-def _take_of_array_api(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
-    """`take` of the array API; see `dask_gpusort.take`."""
-    if axis is None and x.ndim != 1:
-        raise ValueError(f"axis must be given for an array of {x.ndim} dimensions")
-    return api.take(x, indices, axis)
-
-
-def _take_along_axis_of_array_api(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
-    """`take_along_axis` of the array API; see `dask_gpusort.take_along_axis`."""
-    return api.take_along_axis(x, indices, axis)
-
-
-#: What is put into namespaces of the array API; functions that are not of this standard have Dask's arguments.
-_OF_ARRAY_API: dict[str, Callable[..., Any]] = {
-    **_OF_DASK,
-    "sort": _sort_of_array_api,
-    "argsort": _argsort_of_array_api,
-    "take": _take_of_array_api,
-    "take_along_axis": _take_along_axis_of_array_api,
-}
 
 
 def _array_function(previous: Callable[..., Any], is_wanted: IsWanted) -> Callable[..., Any]:
@@ -168,18 +82,23 @@ def _for_array_api(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacem
 def _for_groups(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
     for each in ("DataArrayGroupBy", "DatasetGroupBy", "DataArrayResample", "DatasetResample"):
         if owner := vars(module).get(each):
-            for name in ("median", "quantile"):
+            for name in (name for name, row in ROWS.items() if row.groups):
                 yield owner, name, _of_groups(getattr(owner, name), is_wanted)
 
 
 def _for_scipy(module: ModuleType, is_wanted: IsWanted) -> Iterator[Replacement]:
     # Without its variable of the environment SciPy takes Dask arrays for arrays of NumPy; 1.17 has `spearmanrho` first.
     switched_on = getattr(sys.modules.get("scipy._lib._array_api"), "SCIPY_ARRAY_API", False)
-    for name in scipy_stats.NAMES if switched_on and hasattr(module, "spearmanrho") else ():
-        function = getattr(module, name, None) or getattr(module._stats_py, name)
-        if not hasattr(function, "__signature__"):  # which is told from the code
-            yield function, "__signature__", inspect.signature(function)
-        yield function, "__code__", scipy_stats.serving(function)
+    if not switched_on or not hasattr(module, "spearmanrho"):
+        return
+    for ours, row in ROWS.items():
+        for name, serving in row.scipy.items():
+            function = getattr(module, name, None) or getattr(module._stats_py, name)
+            if not hasattr(function, "__signature__"):  # which is told from the code
+                yield function, "__signature__", inspect.signature(function)
+            if isinstance(serving, Arguments):
+                serving = scipy_stats.without_scipy(adapted(getattr(api, ours), serving))
+            yield function, "__code__", scipy_stats.code_with(serving, function)
 
 
 class Target(NamedTuple):

@@ -25,15 +25,15 @@ from ..arguments.packages import for_both_packages, is_of_dask_array
 Function = Callable[..., Any]
 
 #: Functions whose samples a decorator of SciPy brings to the last axis. Paired ones are broadcast along it too.
-_PAIRED = ("spearmanrho", "chatterjeexi", "wilcoxon", "friedmanchisquare")
-_UNPAIRED = ("mannwhitneyu", "ansari", "fligner", "mood", "kruskal", "brunnermunzel", "iqr", "median_abs_deviation")
+PAIRED = ("spearmanrho", "chatterjeexi", "wilcoxon", "friedmanchisquare")
+UNPAIRED = ("mannwhitneyu", "ansari", "fligner", "mood", "kruskal", "brunnermunzel", "iqr", "median_abs_deviation")
 _METHODS = {"linear", "hazen", "weibull", "median_unbiased", "normal_unbiased", "inverted_cdf", "averaged_inverted_cdf"}
 _METHODS |= {"closest_observation", "interpolated_inverted_cdf", "_lower", "_higher", "_midpoint", "_nearest"}
-#: Whether SciPy runs within `_along_last_axis`.
+#: Whether SciPy runs within `along_last_axis`.
 _prepared: ContextVar[bool] = ContextVar("prepared", default=False)
 
 
-def _average_ranks(previous: Function, x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
+def average_ranks(previous: Function, x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
     """Rank along the last axis as SciPy's tests do: NaN are last, and differ from each other.
 
     Ties are in sorted order: at the first of equal elements their number, otherwise 0.
@@ -54,17 +54,15 @@ def _average_ranks(previous: Function, x: Any, method: str, return_ties: bool = 
     return filled, da.where(ordered != before.rechunk(ordered.chunks), numbers, 0.0)
 
 
-def _rankdata(
-    previous: Function, a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
-) -> Any:
-    """`scipy.stats.rankdata`; see `dask_gpusort.rank`."""
-    # SciPy's ranks are floats only if there are NaN, which it computes, too; to its own functions these are the same.
-    if not (nan_policy == "raise" or method == "average" or a.dtype.kind not in "fc" or _prepared.get()):
-        nan_policy = nan_policy if bool(da.isnan(a).any()) else "raise"
-    return api.rank(a, axis, method=method, nan_policy=nan_policy)
+def check_ranks(given: dict[str, Any]) -> None:
+    """Give the ranks of `rankdata` the dtype that they have in SciPy: floats if there are NaN, which it computes."""
+    # To its own functions both dtypes are the same.
+    exact = given["method"] == "average" or given["a"].dtype.kind not in "fc" or _prepared.get()
+    if not exact and given["nan_policy"] != "raise" and not da.isnan(given["a"]).any():
+        given["nan_policy"] = "raise"
 
 
-def _quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
+def quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
     """`scipy.stats.quantile`; SciPy's own, which sorts, where it refuses or series have probabilities of their own."""
     defaults: dict[str, Any] = {"method": "linear", "axis": 0, "nan_policy": "propagate"}
     given = defaults | {"keepdims": None, "weights": None} | options
@@ -82,11 +80,6 @@ def _quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
     if q.size == 1 and not keepdims:
         return found.reshape(found.shape[q.ndim :])
     return da.expand_dims(found, axis) if q.ndim == 0 else da.moveaxis(found, 0, axis)
-
-
-def _mode(previous: Function, a: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
-    """`scipy.stats.mode`; see `dask_gpusort.mode`."""
-    return api.mode(a, axis, nan_policy=nan_policy, keepdims=keepdims)
 
 
 def _to_last_axis(samples: list[Any], axis: Any, paired: bool) -> list[Any]:
@@ -113,7 +106,7 @@ def _with_nan(result: Any, missing: Any) -> Any:
     return found
 
 
-def _along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
+def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     """Do for Dask arrays what a decorator of SciPy does for others: `axis`, and ``nan_policy="propagate"``."""
     bound = inspect.signature(previous).bind(*args, **options)
     bound.apply_defaults()
@@ -129,7 +122,7 @@ def _along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     for name, sample in named.items():
         for dim in range(sample.ndim):
             known_size(sample, dim, name)
-    samples = _to_last_axis(list(named.values()), given["axis"], previous.__name__ in _PAIRED)
+    samples = _to_last_axis(list(named.values()), given["axis"], previous.__name__ in PAIRED)
     given.update({"samples": samples} if "samples" in given else zip(named, samples, strict=True), axis=-1)
     token = _prepared.set(True)
     try:
@@ -140,15 +133,11 @@ def _along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     return _with_nan(result, functools.reduce(operator.or_, missing)) if missing else result
 
 
-#: What serves Dask arrays for functions of these names: each takes SciPy's own function, then the arguments.
-_SERVING: dict[str, Function] = {
-    "_rankdata": for_both_packages(_average_ranks),
-    "rankdata": for_both_packages(_rankdata),
-    "quantile": for_both_packages(_quantile),
-    "mode": for_both_packages(_mode),
-    **dict.fromkeys((*_PAIRED, *_UNPAIRED), for_both_packages(_along_last_axis)),
-}
-NAMES = tuple(_SERVING)
+def without_scipy(function: Function) -> Function:
+    """What serves by itself, and not by SciPy's own function."""
+    return lambda previous, *args, **options: function(*args, **options)
+
+
 #: What the new code of functions of these names calls.
 SERVED: dict[str, Function] = {}
 #: Code has to have as many free variables as that which it replaces.
@@ -163,10 +152,10 @@ def with_variables({variables}):
 """
 
 
-def serving(function: FunctionType) -> CodeType:
-    """Make code with which one of SciPy's functions serves Dask arrays too.
+def code_with(serving: Function, function: FunctionType) -> CodeType:
+    """Make code with which one of SciPy's functions serves Dask arrays too, by a call with itself as it was.
 
-    What SciPy itself calls outside of `_along_last_axis` stays SciPy's: its other functions would give wrong results
+    What SciPy itself calls outside of `along_last_axis` stays SciPy's: its other functions would give wrong results
     of other axes and of NaN in silence. Without ranks they refuse Dask arrays.
     """
     name, code = function.__name__, function.__code__
@@ -180,7 +169,7 @@ def serving(function: FunctionType) -> CodeType:
         lazy = any(isinstance(each, da.Array) or is_of_dask_array(each) for each in (*args, *options.values()))
         if not lazy or (by_scipy and not _prepared.get()):
             return previous(*args, **options)
-        return _SERVING[name](previous, *args, **options)
+        return for_both_packages(serving)(previous, *args, **options)
 
     SERVED[name] = served
     names: dict[str, Any] = {}

@@ -1,12 +1,14 @@
 """The public functions: checks of their arguments, then the graph.
 
 ==================  ==================================================
-`sorts`             sorts, indices that sort, merges
+`sorts`             sorts, indices that sort
+`merges`            merges of sorted arrays, whether an array is sorted
 `order_statistics`  medians, quantiles, percentiles
 `top_k`             the largest and the smallest keys
 `partitions`        partitions by the keys at some ranks
 `ranks`             ranks of keys
-`sets`              distinct values, the most common ones, sets
+`sets`              distinct values, sets
+`modes`             the most common values, numbers of distinct ones
 `search`            positions in a sorted array, membership, interpolation
 `positions`         elements at given positions, read or written
 `explain`           what a call will do
@@ -18,6 +20,8 @@ import sys
 from ..arguments.arrays import refusing_labels
 from ..arguments.packages import for_both_packages, with_its_name
 from .explain import *
+from .merges import *
+from .modes import *
 from .order_statistics import *
 from .partitions import *
 from .positions import *

@@ -6,18 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arguments.arrays import checked_array, in_memory
-from ..arguments.checks import (
-    check_weighted_method,
-    checked_axes,
-    checked_grouping,
-    checked_strategy,
-    checked_weights,
-    refuse_in_place,
-    refuse_with_groups,
-)
-from ..builders.groups import Labels, build_grouped
+from ..arguments.checks import checked_axes, checked_labels, checked_weights
+from ..arguments.table import IN_PLACE, STRATEGY, STRATEGY_OF_GROUPS, WITH_GROUPS
+from ..builders.groups import build_grouped
 from ..builders.statistics import build_statistic, build_weighted
-from ..plan.select import GROUP_STRATEGIES
 from ..table.quantiles import Statistic
 
 Axes = int | Sequence[int] | None
@@ -116,7 +108,7 @@ def quantile(
     >>> dask_gpusort.quantile(da.arange(6, chunks=2), 0.5, by=["b", "a", "b", "a", "a", "c"]).compute()
     array([3., 1., 5.])
     """
-    refuse_in_place("quantile", out, overwrite_input)
+    IN_PLACE.refuse(out=out, overwrite_input=bool(overwrite_input))
     return _reduce(a, _quantiles(q, method), axis, keepdims, strategy, weights, (by, groups, window))
 
 
@@ -160,7 +152,7 @@ def nanquantile(
     >>> dask_gpusort.nanquantile(x, [0.5, 1.0]).compute()
     array([3., 5.])
     """
-    refuse_in_place("nanquantile", out, overwrite_input)
+    IN_PLACE.refuse(out=out, overwrite_input=bool(overwrite_input))
     return _reduce(a, _quantiles(q, method, skip_nan=True), axis, keepdims, strategy, weights, (by, groups, window))
 
 
@@ -210,7 +202,7 @@ def percentile(
     >>> dask_gpusort.percentile(x, 75, axis=1).compute()
     array([15.,  5.])
     """
-    refuse_in_place("percentile", out, overwrite_input)
+    IN_PLACE.refuse(out=out, overwrite_input=bool(overwrite_input))
     return _reduce(a, _quantiles(q, method, percent=True), axis, keepdims, strategy, weights, (by, groups, window))
 
 
@@ -256,7 +248,7 @@ def nanpercentile(
     >>> dask_gpusort.nanpercentile(x, 75, axis=1).compute()
     array([15.,  5.])
     """
-    refuse_in_place("nanpercentile", out, overwrite_input)
+    IN_PLACE.refuse(out=out, overwrite_input=bool(overwrite_input))
     statistic = _quantiles(q, method, skip_nan=True, percent=True)
     return _reduce(a, statistic, axis, keepdims, strategy, weights, (by, groups, window))
 
@@ -297,7 +289,7 @@ def median(
     >>> float(dask_gpusort.median(da.arange(12, chunks=2)))
     5.5
     """
-    refuse_in_place("median", out, overwrite_input)
+    IN_PLACE.refuse(out=out, overwrite_input=bool(overwrite_input))
     return _reduce(a, Statistic.median(), axis, keepdims, strategy, None, (by, groups, window))
 
 
@@ -338,7 +330,7 @@ def nanmedian(
     >>> float(dask_gpusort.nanmedian(x))
     3.0
     """
-    refuse_in_place("nanmedian", out, overwrite_input)
+    IN_PLACE.refuse(out=out, overwrite_input=bool(overwrite_input))
     return _reduce(a, Statistic.median(skip_nan=True), axis, keepdims, strategy, None, (by, groups, window))
 
 
@@ -357,17 +349,15 @@ def _reduce(
 ) -> Any:
     array = checked_array(a)
     axes = checked_axes(axis, array.ndim)
-    by, groups, window = checked_grouping(*grouping, array, axis)
-    if by is not None:
-        refuse_with_groups(keepdims=keepdims, weights=weights is not None)
-        labels = Labels.of(by, groups, window)
-        return build_grouped(array, statistic, axes, labels, checked_strategy(strategy, GROUP_STRATEGIES))
+    labels = checked_labels(*grouping, array, axis)
+    if labels is not None:
+        WITH_GROUPS.refuse(keepdims=bool(keepdims), weights=weights)
+        return build_grouped(array, statistic, axes, labels, STRATEGY_OF_GROUPS.checked(strategy))
     if array.size == 0 and statistic.skip_nan:
         statistic, weights = Statistic.median(skip_nan=True), None  # of nothing, NumPy gives a mean for any `q`
     if statistic.q is not None and any(array.shape[dim] == 0 for dim in axes):
         raise IndexError("index -1 is out of bounds for axis 0 with size 0: a has no elements along the reduced axes")
     if weights is None:
-        return build_statistic(array, statistic, axes, bool(keepdims), checked_strategy(strategy))
-    check_weighted_method(statistic.method)
-    checked = checked_weights(weights, array, axis)
-    return build_weighted(array, checked, statistic, axes, bool(keepdims), checked_strategy(strategy))
+        return build_statistic(array, statistic, axes, bool(keepdims), STRATEGY.checked(strategy))
+    checked = checked_weights(weights, array, axis, statistic.method)
+    return build_weighted(array, checked, statistic, axes, bool(keepdims), STRATEGY.checked(strategy))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arguments.arrays import checked_array
-from ..arguments.checks import axis_or_none, check_select_kind, checked_kth, checked_options, is_scalar_row
+from ..arguments.checks import axis_or_none, checked_kth, checked_options, is_scalar_row
+from ..arguments.table import SELECT_KIND
 from ..builders.partitions import Want, build_partition
 
 
@@ -107,7 +108,7 @@ def argpartition(
 
 
 def _partition(a: Any, kth: Any, want: Want, axis: int | None, kind: str, order: str | Sequence[str] | None) -> Any:
-    check_select_kind(kind)
+    SELECT_KIND.checked(kind)
     array = checked_array(a)
     scalar = want == "positions" and is_scalar_row(array, axis)
     checked = None if scalar else axis_or_none(axis, array.ndim)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dask.base import is_dask_collection
+
 from ..arguments.arrays import check_known_axis, checked_array, known_size
-from ..arguments.checks import axis_or_none, checked_axis, checked_seed, checked_size, is_scalar_row
-from ..arguments.indices import (
-    along_axis,
-    check_broadcast,
-    check_mode,
-    checked_along_indices,
-    checked_take_indices,
-    checked_values,
-    indices_in_memory,
-)
+from ..arguments.checks import axis_or_none, checked_axis, checked_seed, is_scalar_row
+from ..arguments.indices import check_broadcast, checked_along, checked_take_indices, checked_values
+from ..arguments.table import MODE_OF_TAKE, N
 from ..builders.positions import build_put_along, build_take, build_take_along, take_known
 from ..builders.shuffle import build_permutation, build_shuffle
 from ..graph.inputs import shaped_as
@@ -59,8 +54,7 @@ def permutation(n: int, chunks: Any = "auto", seed: int | None = None) -> Any:
     >>> sorted(order.compute().tolist())
     [0, 1, 2, 3, 4, 5]
     """
-    size = checked_size("n", n)
-    return build_permutation(size, chunks, checked_seed(seed))
+    return build_permutation(N.checked(n), chunks, checked_seed(seed))
 
 
 def shuffle(x: Any, *companions: Any, axis: int = 0, seed: int | None = None) -> Any:
@@ -167,14 +161,14 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     >>> dask_gpusort.take(x, da.from_array([4, 0, -1], chunks=2)).compute()
     array([2, 5, 2])
     """
-    check_mode(mode)
+    MODE_OF_TAKE.checked(mode)
     array = checked_array(a)
     checked = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
     if checked is not None or array.ndim == 1:
         check_known_axis(array, checked or 0, "a")
-    if indices_in_memory(indices):
-        return take_known(array, checked_take_indices(indices), checked, mode)
-    return build_take(array, checked_take_indices(checked_array(indices, "indices"), array), checked, mode)
+    if is_dask_collection(indices):
+        return build_take(array, checked_take_indices(checked_array(indices, "indices"), array), checked, mode)
+    return take_known(array, checked_take_indices(indices), checked, mode)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -220,9 +214,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     >>> dask_gpusort.take_along_axis(x, dask_gpusort.argsort(x)).compute()
     array([1, 2, 3, 5, 7])
     """
-    array, checked = along_axis(checked_array(arr, "arr"), axis, indices)
-    check_known_axis(array, checked, "arr")
-    positions = checked_along_indices(indices, array)
+    array, positions, checked = checked_along(checked_array(arr, "arr"), indices, axis)
     check_broadcast(array.shape, positions.shape, checked)
     return build_take_along(array, positions, checked)
 
@@ -271,9 +263,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
     array([9, 1, 7, 3, 9])
     """
     original = checked_array(arr, "arr")
-    array, checked = along_axis(original, axis, indices)
-    check_known_axis(array, checked, "arr")
-    positions = checked_along_indices(indices, array)
+    array, positions, checked = checked_along(original, indices, axis)
     shape = check_broadcast(array.shape, positions.shape, checked)
     found = build_put_along(array, positions, checked_values(values, array, shape), checked)
     return found if axis is not None else shaped_as(found, original)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..arguments.arrays import checked_array
-from ..arguments.checks import axis_or_none, checked_grouping, checked_ranking
-from ..builders.groups import Labels
+from ..arguments.checks import axis_or_none, checked_directions, checked_labels
+from ..arguments.table import NAN_POLICY, RANK_METHOD
 from ..builders.ranks import build_grouped_rank, build_rank
+from ..chunk.tie_groups import Ranking
 
 
 def rank(
@@ -85,8 +86,10 @@ def rank(
     array([3., 1., 2., 1.])
     """
     array = checked_array(a)
-    ranking, checked = checked_ranking(method, nan_policy, pct, descending), axis_or_none(axis, array.ndim)
-    grouping = checked_grouping(by, None, None, array, checked)
-    if by is None:
+    order = checked_directions(descending, 1)[0]
+    ranking = Ranking(RANK_METHOD.checked(method), NAN_POLICY.checked(nan_policy), bool(pct), order)
+    checked = axis_or_none(axis, array.ndim)
+    labels = checked_labels(by, None, None, array, checked)
+    if labels is None:
         return build_rank(array, ranking, checked)
-    return build_grouped_rank(array, ranking, checked, Labels.of(*grouping))
+    return build_grouped_rank(array, ranking, checked, labels)

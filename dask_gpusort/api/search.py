@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ..arguments.arrays import checked_sides
-from ..arguments.checks import checked_by_values, checked_number, checked_points, checked_side, checked_sorter
+from ..arguments.checks import checked_by_values, checked_number, checked_points, checked_sorter
+from ..arguments.table import SIDE
 from ..builders.searches import build_interp, build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
@@ -64,7 +65,7 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     if array.ndim != 1:
         what = "deep" if array.ndim else "of too small depth"
         raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
-    return build_search(array, needles, checked_side(side), checked_sorter(sorter, array))
+    return build_search(array, needles, SIDE.checked(side), checked_sorter(sorter, array))
 
 
 def isin(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..arguments.arrays import checked_array, checked_arrays, known_size
-from ..arguments.checks import check_choice, checked_axis, checked_grouping, checked_integer, refuse_with_groups
-from ..builders.groups import Labels, build_grouped
+from ..arguments.checks import checked_axis, checked_labels
+from ..arguments.table import MODE_OF_TOP_K, SPLIT_EVERY, WITH_GROUPS, K
+from ..builders.groups import build_grouped
 from ..builders.top import select_top
 from ..chunk.reducers import top_keys
 
@@ -70,8 +71,8 @@ def top_k(x: Any, k: int, /, *, axis: int = -1, mode: str = "largest") -> TopKRe
     (array([6, 5]), array([3, 0]))
     """
     array = checked_array(x, "x")
-    count, axis = checked_integer("k", k), checked_axis(axis, array.ndim)
-    check_choice("mode", mode, ("largest", "smallest"))
+    count, axis = K.checked(k), checked_axis(axis, array.ndim)
+    MODE_OF_TOP_K.checked(mode)
     size = known_size(array, axis, "x")
     if not 0 <= count <= size:
         raise ValueError(f"k must be from 0 to {size}, the size of axis {axis} (got {count})")
@@ -152,12 +153,7 @@ def topk(
            [ 1., nan]])
     """
     checked, companions = checked_array(a), checked_arrays(values, "values")
-    if by is not None or groups is not None:
-        return _select_of_groups(
-            checked, k, axis, by, groups, positions=False, values=companions, split_every=split_every
-        )
-    keys, _, *moved = _select(checked, k, axis, companions, split_every)
-    return (keys, *moved) if moved else keys
+    return _select(checked, k, axis, split_every, by, groups, companions, positions=False)
 
 
 def argtopk(
@@ -195,34 +191,21 @@ def argtopk(
     >>> dask_gpusort.argtopk(x, 2).compute()
     array([3, 0])
     """
-    checked = checked_array(a)
-    if by is not None or groups is not None:
-        return _select_of_groups(checked, k, axis, by, groups, positions=True, split_every=split_every)
-    return _select(checked, k, axis, (), split_every)[1]
+    return _select(checked_array(a), k, axis, split_every, by, groups, (), positions=True)
 
 
-def _select_of_groups(
-    array: Any,
-    k: int,
-    axis: int,
-    by: Any,
-    groups: Any,
-    *,
-    positions: bool,
-    values: Sequence[Any] = (),
-    split_every: int | None = None,
+def _select(
+    array: Any, k: int, axis: int, split_every: int | None, by: Any, groups: Any, values: Sequence[Any], positions: bool
 ) -> Any:
-    count, checked = checked_integer("k", k), checked_axis(axis, array.ndim)
-    labels = Labels.of(*checked_grouping(by, groups, None, array, checked))
+    count, axis = K.checked(k), checked_axis(axis, array.ndim)
+    labels = checked_labels(by, groups, None, array, axis)
+    if labels is None:
+        most = None if split_every is None else SPLIT_EVERY.checked(split_every)
+        keys, found, *moved = select_top(array, values, count, axis, most)
+        return found if positions else (keys, *moved) if moved else keys
     if values:
         raise TypeError(
             "values do not move with the keys of groups: give by alone, and take values at the positions of argtopk"
         )
-    refuse_with_groups(split_every=split_every is not None)
-    return build_grouped(array, top_keys(count, positions), (checked,), labels)
-
-
-def _select(array: Any, k: int, axis: int, companions: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:
-    if split_every is not None and checked_integer("split_every", split_every, "an integer or None") < 2:
-        raise ValueError(f"split_every must be at least 2 (got {split_every})")
-    return select_top(array, companions, checked_integer("k", k), checked_axis(axis, array.ndim), split_every)
+    WITH_GROUPS.refuse(split_every=split_every)
+    return build_grouped(array, top_keys(count, positions), (axis,), labels)

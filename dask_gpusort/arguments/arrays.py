@@ -16,6 +16,7 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..chunk import library_of
+from ..graph.inputs import check_library
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -160,15 +161,6 @@ def refuse_labels(a: Any, name: str, function: str = "") -> None:
     raise TypeError(f"{name} must be an array, not {kind} of {type(a).__module__.partition('.')[0]}: {remedy}")
 
 
-def check_known_axis(array: Any, axis: int, name: str) -> None:
-    """Refuse an axis in several chunks of unknown sizes."""
-    if math.isnan(array.shape[axis]) and array.numblocks[axis] > 1:
-        raise ValueError(
-            f"{name} has several chunks of unknown sizes along axis {axis}: "
-            f"call {_in_python(name)}.compute_chunk_sizes() first"
-        )
-
-
 def known_size(array: Any, axis: int, name: str) -> int:
     """The size of an axis, which must be known."""
     size = array.shape[axis]
@@ -179,19 +171,25 @@ def known_size(array: Any, axis: int, name: str) -> int:
     return int(size)
 
 
+def check_known_axis(array: Any, axis: int, name: str) -> None:
+    """Refuse an axis of unknown size, unless it is in one chunk."""
+    if array.numblocks[axis] > 1:
+        known_size(array, axis, name)
+
+
 def checked_sides(first: Any, second: Any, names: tuple[str, str], scalars: Sequence[str] = ()) -> tuple[Any, Any]:
     """Make two arguments whose elements are compared Dask arrays of one library.
 
     `scalars` names those that may be one element, such as a string.
     """
     one, other = (checked_array(a, own, scalars=own in scalars) for a, own in zip((first, second), names, strict=True))
-    check_library((one, other))
+    check_library(dict(zip(names, (one, other), strict=True)))
     return one, other
 
 
 def checked_lexsort_keys(keys: Any) -> list[Any]:
     """Make the keys of `lexsort` a list of Dask arrays."""
-    arrays = _checked_keys(_as_sequence(keys), "key", "lexsort")
+    arrays = checked_arrays(_as_sequence(keys), "key", "lexsort")
     if not arrays:
         raise TypeError("need sequence of keys with len > 0 in lexsort: give at least one array")
     return arrays
@@ -215,37 +213,28 @@ def checked_sort_keys(keys: Any) -> tuple[list[Any], bool]:
     if isinstance(keys, tuple) and not keys:
         raise TypeError("need sequence of keys with len > 0 in sort_by_key: give at least one array")
     if isinstance(keys, (tuple, list)) and any(getattr(key, "ndim", 0) for key in keys):
-        return _checked_keys(keys, "key", "sort_by_key"), True
+        return checked_arrays(keys, "key", "sort_by_key"), True
     return [checked_array(keys, "keys")], False
 
 
-def _checked_keys(keys: Sequence[Any], name: str, function: str) -> list[Any]:
-    """Make the arrays that a function works on Dask arrays."""
-    for number, key in enumerate(keys):
-        refuse_labels(key, f"{name} {number}", function)
-    return checked_arrays(keys, name)
-
-
-def checked_arrays(arrays: Any, name: str) -> list[Any]:
-    """Make a sequence of arrays, or one, Dask arrays, whose names are numbered."""
+def checked_arrays(arrays: Any, name: str, function: str = "") -> list[Any]:
+    """Make a sequence of arrays, or one, Dask arrays, whose names are numbered; `function` would lose their labels."""
     given = without_labels(arrays, name)
     several = isinstance(given, Iterable) and not hasattr(given, "dtype")
-    return [checked_array(one, f"{name} {number}") for number, one in enumerate(given if several else (given,))]
+    named = [(one, f"{name} {number}") for number, one in enumerate(given if several else (given,))]
+    if function:
+        for one in named:
+            refuse_labels(*one, function)
+    return [checked_array(*one) for one in named]
 
 
 def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
     """Make the arrays of `merge_sorted` Dask arrays of one library."""
     if not arrays:
         raise TypeError("merge_sorted needs at least one array")
-    checked = _checked_keys(arrays, "array", "merge_sorted")
+    checked = checked_arrays(arrays, "array", "merge_sorted")
     for number, array in enumerate(checked):
         if array.ndim != 1:
             raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")
-    check_library(checked)
+    check_library({f"array {number}": array for number, array in enumerate(checked)})
     return checked
-
-
-def check_library(arrays: Sequence[Any]) -> None:
-    """Refuse arrays of NumPy chunks beside arrays of CuPy chunks."""
-    if len({library_of(array._meta) for array in arrays}) > 1:
-        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")

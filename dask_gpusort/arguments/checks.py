@@ -1,9 +1,8 @@
-"""Checks of the public functions' arguments, as early as the arguments alone allow."""
+"""Checks of scalars, options and labels that are not rows of the table."""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Complex, Real
@@ -14,15 +13,24 @@ from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from ..builders.groups import Labels
 from ..builders.request import Options
 from ..chunk.labels import are_missing, on_host
-from ..chunk.tie_groups import METHODS, NAN_POLICIES, Ranking
-from ..config import DEVICES, EXCHANGES, setting
-from ..plan.select import STRATEGIES
-from .arrays import check_library, checked_array, in_memory, known_size, refuse_masked, without_labels
-
-_KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}
-_METHODS = ("auto", "radix", "merge")
+from ..config import setting
+from ..graph.inputs import check_library
+from .arrays import checked_array, in_memory, known_size, without_labels
+from .table import (
+    DEVICE,
+    EXCHANGE,
+    KIND_OF_ISIN,
+    SEED,
+    SORT_KIND,
+    SORT_METHOD,
+    WINDOW,
+    WITH_LESS,
+    WITHOUT_LABELS,
+    Integer,
+)
 
 
 def checked_options(
@@ -38,11 +46,9 @@ def checked_options(
     """Check the options that all sorts share, as `dask_gpusort.sort` documents them."""
     asks_stable = _asks_stable(kind, stable)
     if less is not None:
-        for name, value in {"key": key, "order": order, "descending": descending}.items():
-            if value:
-                raise ValueError(f"less cannot be combined with {name}: put it into the comparison")
-    check_choice("method", method, _METHODS)
-    check_choice("exchange", exchange, EXCHANGES)
+        WITH_LESS.refuse(key=key, order=order or None, descending=bool(descending))
+    SORT_METHOD.checked(method)
+    EXCHANGE.checked(exchange)
     if not (order is None or isinstance(order, (str, list, tuple))):
         raise ValueError(f"unsupported order value: {order!r}: give the name of a field, or a list of names")
     fields = None if order is None else (order,) if isinstance(order, str) else tuple(order)
@@ -51,52 +57,26 @@ def checked_options(
 
 def on_device(options: Options, device: Any) -> Options:
     """Set the device of a sort; None follows the setting ``gpusort.device``."""
-    if device not in DEVICES:
-        raise ValueError(f"device must be None or 'cuda' (got {device!r})")
-    return replace(options, device=setting("device") if device is None else device)
-
-
-def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    """Refuse all but some strings."""
-    if not (isinstance(value, str) and value in allowed):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))} (got {value!r})")
+    found = DEVICE.checked(device)
+    return replace(options, device=setting("device") if found is None else found)
 
 
 def _asks_stable(kind: str | None, stable: bool | None) -> bool:
     if kind is None:
         return bool(stable)
-    if not isinstance(kind, str):
-        raise TypeError(f"sort kind must be str, not {type(kind).__name__}: one of {', '.join(map(repr, _KINDS))}")
     # NumPy looks at the first letter alone: "q", "m" and "merge" are kinds too.
-    named = [asked for name, asked in _KINDS.items() if name[0] == kind[:1].lower()]
-    if not named:
-        raise ValueError(f"sort kind must be one of {', '.join(map(repr, _KINDS))} (got {kind!r})")
+    by_letter = {name[0]: name for name in SORT_KIND.allowed}
+    name = SORT_KIND.checked(by_letter.get(kind[:1].lower(), kind) if isinstance(kind, str) else kind)
     if stable is not None:
         raise ValueError("`kind` and keyword parameters can't be provided at the same time: use only `stable`")
-    return named[0]
-
-
-def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
-    """Convert an integer of any type, and refuse others."""
-    try:
-        return operator.index(in_memory(value, name))
-    except TypeError as error:
-        raise TypeError(f"{name} must be {instead}, not {value!r}") from error
-
-
-def checked_size(name: str, value: Any, instead: str = "an integer") -> int:
-    """Convert an integer that is not negative, and refuse others."""
-    size = checked_integer(name, value, instead)
-    if size < 0:
-        raise ValueError(f"{name} must be at least 0 (got {size})")
-    return size
+    return name in ("mergesort", "stable")
 
 
 def checked_seed(seed: Any) -> int:
     """Check a seed, or draw one."""
     if seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-    return checked_size("seed", seed, "an integer or None")
+    return SEED.checked(seed)
 
 
 def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool = False, where: str = "") -> int:
@@ -104,7 +84,7 @@ def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool 
     # `flattens` and `several` say whether the function also takes None, or a tuple of axes, and `where` of which
     # argument the axis is part: for error messages.
     instead = "an integer" + ", a tuple of them" * several + " or None, which takes all elements" * flattens
-    number = checked_integer(f"axis{where}", axis, instead)
+    number = Integer(f"axis{where}", instead).checked(axis)
     if ndim == 0:
         remedy = "use axis=None to flatten it" if flattens else "give it one, with reshape(1)"
         raise AxisError(f"axis {number} is out of bounds for array of dimension 0: {remedy}")
@@ -125,11 +105,13 @@ def checked_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
+def checked_weights(weights: Any, array: Any, axis: Any, method: str) -> Any:
     """Make weights a Dask array of as many dimensions as an array, that broadcasts to its shape.
 
     They have the array's shape, or the sizes along the axes, in their order.
     """
+    if method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}. Give method='inverted_cdf'")
     checked = checked_array(weights, "weights")
     if checked.dtype.kind == "O":
         checked = checked.astype(np.float64)  # as NumPy adds them
@@ -138,6 +120,7 @@ def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
     for name, one in {"a": array, "weights": checked}.items():
         if any(map(math.isnan, one.shape)):
             raise ValueError(f"{name} has chunks of unknown sizes, beside weights: call {name}.compute_chunk_sizes()")
+    check_library({"a": array, "weights": checked})
     if checked.shape == array.shape:
         return checked
     if axis is None:
@@ -155,25 +138,12 @@ def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
     return ascending[tuple(slice(None) if dim in axes else None for dim in range(array.ndim))]
 
 
-def check_weighted_method(method: str) -> None:
-    """Refuse the methods for which NumPy has no weights."""
-    if method != "inverted_cdf":
-        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}. Give method='inverted_cdf'")
-
-
-def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -> tuple[Any, np.ndarray | None, int]:
-    """Labels of the axes in ascending order, a NumPy or a Dask array, the groups that are wanted, and the window."""
+def checked_labels(by: Any, groups: Any, window: Any, array: Any, axis: Any) -> Labels | None:
+    """Number the labels of the axes, in ascending order; None without labels."""
     if by is None:
-        for name, value in {"groups": groups, "window": window}.items():
-            if value is not None:
-                raise TypeError(f"{name} is of labels, and there are none: give by=, or leave out {name}")
-        return None, None, 1
-    if is_dask_collection(by):
-        by = checked_array(by, "by")
-    else:
-        by = without_labels(by, "by")
-        refuse_masked(by, "by")
-        by = np.asarray(on_host(by))
+        WITHOUT_LABELS.refuse(groups=groups, window=window)
+        return None
+    by = checked_array(by, "by") if is_dask_collection(by) else _labels_in_memory(by, "by")
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim, "axis")
     if not axes:
         raise ValueError(f"by has a label for each element along the axis, and axis={axis} is none: give an axis")
@@ -189,7 +159,7 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
             f"by of shape {by.shape} does not fit a of shape {array.shape} with axis={axis}: "
             f"give labels of shape {sizes}"
         )
-    number = 1 if window is None else checked_integer("window", window, "an odd integer")
+    number = 1 if window is None else WINDOW.checked(window)
     if number < 1 or number % 2 == 0:
         raise ValueError(f"window must be an odd positive number of elements, not {number}: give 1 or 3, for example")
     if number > 1 and len(axes) != 1:
@@ -197,7 +167,7 @@ def checked_grouping(by: Any, groups: Any, window: Any, array: Any, axis: Any) -
     # No element has more neighbours; where sizes are unknown, tasks find them.
     reached = [max(2 * int(size) - 1, 1) for size in (*by.shape, *sizes) if not math.isnan(size)]
     number = min([number, *reached])
-    return by.transpose(np.argsort(axes).tolist()), _checked_groups(groups, by.dtype), number
+    return Labels.of(by.transpose(np.argsort(axes).tolist()), _checked_groups(groups, by.dtype), number)
 
 
 #: Kinds of dtypes whose elements can be equal.
@@ -210,9 +180,7 @@ def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
         return None
     if is_dask_collection(groups):
         raise TypeError("groups must be in memory, as they give the result its size: call groups.compute() first")
-    groups = without_labels(groups, "groups")
-    refuse_masked(groups, "groups")
-    found = np.asarray(on_host(groups))
+    found = _labels_in_memory(groups, "groups")
     if found.ndim != 1:
         raise ValueError(f"groups must be of one dimension, not {found.ndim}: give a list of labels")
     kinds = {found.dtype.kind, labels.kind}
@@ -227,24 +195,9 @@ def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
     return found.astype(labels) if not found.size or labels.kind == "T" else found
 
 
-def refuse_with_groups(**options: bool) -> None:
-    """Refuse arguments that have no meaning with `by`."""
-    for name, given in options.items():
-        if given:
-            raise TypeError(f"{name} is not for groups: give by, or {name}")
-
-
-def checked_strategy(strategy: str, strategies: Sequence[str] = STRATEGIES) -> str:
-    """Check the strategy of an order statistic."""
-    check_choice("strategy", strategy, ("auto", *strategies))
-    return strategy
-
-
-def checked_ranking(method: str, nan_policy: str, pct: bool, descending: bool) -> Ranking:
-    """Check how keys are ranked."""
-    check_choice("method", method, METHODS)
-    check_choice("nan_policy", nan_policy, NAN_POLICIES)
-    return Ranking(method, nan_policy, bool(pct), checked_directions(descending, 1)[0])  # type: ignore[arg-type]
+def _labels_in_memory(labels: Any, name: str) -> np.ndarray:
+    """Labels, or what is made of them, as a NumPy array."""
+    return np.asarray(on_host(in_memory(without_labels(labels, name), name)))
 
 
 def checked_kth(kth: Any) -> tuple[int, ...]:
@@ -259,22 +212,6 @@ def checked_kth(kth: Any) -> tuple[int, ...]:
     return tuple(ranks.reshape(-1).tolist())
 
 
-def check_select_kind(kind: Any) -> None:
-    """Refuse all but NumPy's only kind of partitions."""
-    if not isinstance(kind, str):
-        raise TypeError(f"select kind must be str, not {type(kind).__name__}")
-    if kind != "introselect":
-        raise ValueError(f"select kind must be 'introselect' (got {kind!r})")
-
-
-def refuse_in_place(name: str, out: Any, overwrite_input: Any) -> None:
-    """Refuse the arguments of NumPy's reductions that name memory."""
-    if out is not None:
-        raise TypeError(f"{name} of a Dask array is lazy and cannot fill out=: assign its result")
-    if overwrite_input:
-        raise TypeError(f"{name} never overwrites the chunks of a Dask array: leave overwrite_input=False")
-
-
 def axis_or_none(axis: Any, ndim: int) -> int | None:
     """As `checked_axis`; None, which flattens the array, stays None."""
     return None if axis is None else checked_axis(axis, ndim, flattens=True)
@@ -282,7 +219,7 @@ def axis_or_none(axis: Any, ndim: int) -> int | None:
 
 def is_scalar_row(array: Any, axis: Any) -> bool:
     """Whether NumPy's indirect sorts, and `take`, use an array without dimensions as a row of one element."""
-    return array.ndim == 0 and axis is not None and checked_integer("axis", axis) in (0, -1)
+    return array.ndim == 0 and axis is not None and Integer("axis").checked(axis) in (0, -1)
 
 
 def resolved_chunks(chunks: Any, axis: int | None, ndim: int) -> Any:
@@ -305,21 +242,6 @@ def checked_directions(descending: bool | Sequence[bool] | None, count: int) -> 
     return directions
 
 
-def refuse_for_several_keys(**options: Any) -> None:
-    """Refuse the options of a sort that say how elements of one array are compared."""
-    for name, option in options.items():
-        if option is not None:
-            raise ValueError(f"{name} cannot be combined with several keys: apply it to each of them first")
-
-
-def checked_side(side: Any) -> Any:
-    """Check the side of a search."""
-    if not isinstance(side, str):
-        raise TypeError(f"search side must be str, not {type(side).__name__}")
-    check_choice("search side", side, ("left", "right"))
-    return side
-
-
 def checked_sorter(sorter: Any, array: Any) -> Any:
     """Make the positions that sort an array a Dask array, if there are any."""
     if sorter is None:
@@ -329,14 +251,13 @@ def checked_sorter(sorter: Any, array: Any) -> Any:
         raise TypeError(f"sorter must only contain integers (got {checked.dtype})")
     if checked.ndim != 1 or not (checked.size == array.size or math.isnan(checked.size + array.size)):
         raise ValueError(f"sorter.size must equal a.size (got shapes {checked.shape} and {array.shape})")
-    check_library((array, checked))
+    check_library({"a": array, "sorter": checked})
     return checked
 
 
 def checked_by_values(kind: Any, *dtypes: np.dtype[Any]) -> bool | None:
     """Tell whether `isin` keeps integers as a set of values; None if that is left open."""
-    if kind not in (None, "sort", "table"):
-        raise ValueError(f"Invalid kind: {kind!r}. Please use None, 'sort' or 'table'.")
+    KIND_OF_ISIN.checked(kind)
     if kind == "table" and not all(dtype.kind in "biu" for dtype in dtypes):
         raise ValueError(
             "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
@@ -357,7 +278,7 @@ def checked_points(x: Any, xp: Any, fp: Any, period: float | None) -> list[Any]:
             raise ValueError(f"{name} must have one dimension, got {array.ndim}: give {name}.ravel()")
         if name != "x" and period is not None:
             known_size(array, 0, name)
-    check_library(arrays)
+    check_library(dict(zip(names, arrays, strict=True)))
     _, points, values = (array.size for array in arrays)
     if points != values and not math.isnan(points + values):
         raise ValueError(f"fp and xp are not of the same length ({values} and {points}): give each point a value")

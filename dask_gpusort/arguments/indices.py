@@ -11,22 +11,9 @@ from dask.base import is_dask_collection
 
 from ..chunk import library_of
 from ..graph._dask import flatten as elements_of
-from ..graph.inputs import flatten
-from .arrays import checked_array, refuse_masked, without_labels
+from ..graph.inputs import check_library, flatten
+from .arrays import check_known_axis, checked_array, refuse_masked, without_labels
 from .checks import axis_or_none
-
-_MODES = ("clip", "raise", "wrap")
-
-
-def check_mode(mode: Any) -> None:
-    """Refuse unknown modes of `take`."""
-    if mode not in _MODES:
-        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-
-
-def indices_in_memory(indices: Any) -> bool:
-    """Whether indices are known when the graph is built."""
-    return not is_dask_collection(indices)
 
 
 def checked_take_indices(indices: Any, array: Any = None) -> Any:
@@ -42,32 +29,17 @@ def checked_take_indices(indices: Any, array: Any = None) -> Any:
             "give indices as integers"
         )
     if array is not None:
-        _check_library(array, known)
+        check_library({"a": array, "indices": known})
     return known.astype(np.intp) if known.dtype.kind == "b" else known
 
 
-def _check_library(array: Any, other: Any, name: str = "indices") -> None:
-    own, theirs = library_of(array._meta), library_of(other._meta)
-    if own != theirs:
-        raise TypeError(
-            f"an array of {own} chunks and {name} of {theirs} chunks: move one of them, with "
-            "map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
-        )
-
-
-def along_axis(array: Any, axis: Any, indices: Any) -> tuple[Any, int]:
-    """Give the array and the axis along which positions count; the flattened array for None."""
-    checked = axis_or_none(axis, array.ndim)
-    if checked is not None:
-        return array, checked
-    if checked_array(indices, "indices").ndim != 1:
+def checked_along(array: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
+    """The array, or the flattened one for no axis, indices of `take_along_axis` as a Dask array, and the axis."""
+    axis, checked = axis_or_none(axis, array.ndim), checked_array(indices, "indices")
+    if axis is None and checked.ndim != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")
-    return flatten(array, None)
-
-
-def checked_along_indices(indices: Any, array: Any) -> Any:
-    """Make indices of `take_along_axis` a Dask array."""
-    checked = checked_array(indices, "indices")
+    array, axis = flatten(array, axis)
+    check_known_axis(array, axis, "arr")
     if checked.dtype.kind not in "iu":
         raise IndexError(f"`indices` must be an integer array, not {checked.dtype}")
     if checked.ndim != array.ndim:
@@ -75,8 +47,8 @@ def checked_along_indices(indices: Any, array: Any) -> Any:
             "`indices` and `arr` must have the same number of dimensions "
             f"(got shapes {checked.shape} and {array.shape})"
         )
-    _check_library(array, checked)
-    return checked
+    check_library({"arr": array, "indices": checked})
+    return array, checked, axis
 
 
 def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int) -> tuple[float, ...]:
@@ -103,7 +75,7 @@ def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
         checked = checked_array(_converted(values, array.dtype), "values")
     if not is_dask_collection(values) and library_of(array._meta) == "cupy":
         checked = checked.map_blocks(np.asarray, like=array._meta, dtype=checked.dtype, meta=array._meta)
-    _check_library(array, checked, "values")
+    check_library({"arr": array, "values": checked})
     sizes = zip(reversed(checked.shape), reversed(shape), strict=False)
     fits = all(own in (1, other) or math.isnan(own) or math.isnan(other) for own, other in sizes)
     extra = checked.shape[: max(checked.ndim - len(shape), 0)]

@@ -10,44 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 from tlz import concat
 
 from ..chunk import complete, ops_for
-from ..chunk.checks import Blocks, DeclaredChunk, checked_chunk, checked_lanes
+from ..chunk.checks import Blocks, DeclaredChunk, checked_chunk
 from ..drivers import run_in_gang
 from ..drivers.one import InOneTask, make_whole
 from ..drivers.recipe import Input
 from ..functions.positions import Elements
 from ..functions.whole import Read, ReadWhole, Whole
-from ..graph._dask import ArrayBlockwiseDep, flatten
+from ..graph._dask import flatten
 from ..graph.collection import Output, new_arrays
-from ..graph.inputs import blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
+from ..graph.inputs import DeclaredChunks, blockwise, equal_chunks, largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..graph.tasks import Chunks
-from ..plan import Runs, Size
-
-
-class DeclaredChunks(ArrayBlockwiseDep):
-    """What an array says of its chunks, as an argument of `dask.array.blockwise`.
-
-    Along axes that are contracted, `blockwise` asks for a list of chunks, and gets their declarations in C order.
-    """
-
-    def __init__(self, array: str, dtype: np.dtype[Any], chunks: tuple[tuple[Size, ...], ...]) -> None:
-        super().__init__(chunks)  # type: ignore[arg-type]
-        self.array, self.dtype = array, dtype
-
-    def __getitem__(self, index: tuple[Any, ...]) -> DeclaredChunk | list[DeclaredChunk]:
-        numbers = [number if isinstance(number, list) else [number] for number in index]
-        found = [self._chunk(one) for one in product(*numbers)]
-        return found if any(isinstance(number, list) for number in index) else found[0]
-
-    def _chunk(self, index: tuple[int, ...]) -> DeclaredChunk:
-        shape = tuple(sizes[number] for sizes, number in zip(self.chunks, index, strict=True))
-        return DeclaredChunk(self.array, self.dtype, index, shape)
+from ..plan import Runs
 
 
 def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, length: float, mode: str | None) -> Any:
@@ -56,7 +35,7 @@ def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, len
     chunks = [checked_chunk(each, None) for each in flatten([block])]
     # Dask leaves the chunks of an empty array as they are.
     block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
-    ops = ops_for(checked_lanes(block, None, {axis: length}))
+    ops = ops_for(checked_chunk(block, None, sizes={axis: length}))
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
 
 
@@ -77,7 +56,7 @@ def put_block(
     chunks = [checked_chunk(block, None) for block in flatten([blocks])]
     ops = ops_for(chunks[0])
     whole = ops.concatenate_along(chunks, axis)
-    checked_lanes(whole, None, {axis: length})
+    checked_chunk(whole, None, sizes={axis: length})
     numbers, written = list(flatten([indices])), list(flatten([values]))
     # One value for all indices of a lane is in one chunk.
     for positions, some in zip(numbers, written * len(numbers) if len(written) == 1 else written, strict=True):

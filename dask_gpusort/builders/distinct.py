@@ -21,10 +21,8 @@ from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..functions.distinct import (
     Cut,
     Distinct,
-    Keep,
     Merge,
     Merged,
-    MergeSides,
     Number,
     Numbered,
     OfGroups,
@@ -34,6 +32,7 @@ from ..functions.distinct import (
     numbers,
 )
 from ..functions.program import Superstep
+from ..functions.sets import Keep, MergeSides
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import gang_of, program_exchange
 from ..graph.explain import note

@@ -29,9 +29,9 @@ from ..plan import (
     InputChunks,
     Size,
     SortPlan,
-    Workers,
     counting,
     divide_chunks,
+    fits_devices,
     fits_gang,
     fits_join,
     is_small,
@@ -58,8 +58,8 @@ def plan_for(
     """
     array, runtime, asked = keys.array, request.runtime, request.asked
     workers = runtime.workers
-    if request.staged:
-        workers = replace(workers, staging_memory=runtime.device_memory)
+    if request.staged and runtime.gpus is not None:
+        workers = replace(workers, staging_memory=runtime.gpus.memory)
     given = replace(
         _given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted, most_keys=request.most_keys
     )
@@ -105,23 +105,23 @@ def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:
 
 def divide_inputs(request: Request, keys: Keys, values: Sequence[Any]) -> tuple[Keys, list[Any]]:
     """The keys and the values of a staged sort, with chunks small enough for the GPU: views of the given ones."""
-    memory = request.runtime.device_memory if request.staged else None
-    if memory is None or math.isnan(keys.array.shape[0]):
+    gpus = request.runtime.gpus if request.staged else None
+    if gpus is None or gpus.memory is None or math.isnan(keys.array.shape[0]):
         return keys, list(values)
     given = replace(_given(request.want, keys, values), sizes=keys.array.chunks[0])
-    sizes = {0: divide_chunks(request.order, given, memory)}
+    sizes = {0: divide_chunks(request.order, given, gpus.memory)}
     return Keys(rechunk(keys.array, sizes), keys.order), [rechunk(value, sizes) for value in values]
 
 
 def shortage_of(request: Request, keys: Keys, values: Sequence[Any]) -> Shortage | None:
-    """Tell the memory that is missing to sort all chunks of the host at once on a GPU; None if nothing is missing."""
-    memory = request.runtime.device_memory
-    if request.runtime.kind == "distributed" or memory is None or request.asked in ("join", "device"):
+    """Tell the memory that is missing to sort all chunks of the host at once on GPUs; None if nothing is missing."""
+    gpus = request.runtime.gpus
+    if gpus is None or gpus.memory is None or request.asked in ("join", "device", "gang"):
         return None
     given = _given(request.want, keys, values)
-    if not math.isnan(keys.template.size) and fits_join(keys.order, given, Workers(1, memory, devices=True)):
+    if not math.isnan(keys.template.size) and fits_devices(keys.order, given, gpus):
         return None
-    return Shortage(joined_bytes(keys.order, given), memory)
+    return Shortage(joined_bytes(keys.order, given), gpus.memory * gpus.threads)
 
 
 def _joins(request: Request, given: InputChunks, inputs: Sequence[Any]) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..chunk import complete, library_of, ops_for
-from ..chunk.checks import checked_chunk, checked_lanes, only_chunk, wrong_size
+from ..chunk.checks import checked_chunk, only_chunk, wrong_size
 from ..chunk.groups import Groups, reduce_groups
 from ..chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ..chunk.reducers import Reducer
@@ -220,7 +220,7 @@ def reduce_chunk(
 
 def checked_groups(block: Any, groups: Any, expected: np.dtype[Any], axis: int, length: float) -> tuple[Any, Groups]:
     """A chunk, whose lanes along an axis have some length, and their groups, as tasks get them."""
-    block, own = checked_lanes(only_chunk(block), expected, {axis: length}), only_chunk(groups).item()
+    block, own = checked_chunk(only_chunk(block), expected, sizes={axis: length}), only_chunk(groups).item()
     if own.length != block.shape[axis]:
         raise wrong_size(f"by has {own.length} labels for a lane", block.shape[axis])
     return block, own

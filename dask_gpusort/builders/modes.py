@@ -15,7 +15,7 @@ import numpy as np
 from ..chunk.reducers import Reducer, count_distinct, most_common
 from ..chunk.tie_groups import may_be_nan
 from ..drivers.recipe import recipe_of_lines
-from ..functions.distinct import MostCommon
+from ..functions.modes import MostCommon
 from ..graph.collection import Output, new_arrays
 from ..graph.explain import note
 from ..graph.inputs import lane_by_lane, with_axes

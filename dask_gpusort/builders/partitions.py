@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..chunk import ops_for
-from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
+from ..chunk.checks import checked_chunk, only_chunk
 from ..graph.explain import note
 from ..graph.inputs import blockwise, flatten, rechunk_checked
 from ..graph.runtime import Runtime
@@ -45,7 +45,7 @@ def partition_block(
     block: Any, expected: np.dtype[Any], want: Want, kth: Sequence[int], axis: int, length: float
 ) -> Any:
     """Task: partition the rows of one NumPy chunk."""
-    checked_lanes(block, expected, {axis: length})
+    checked_chunk(block, expected, sizes={axis: length})
     return (np.partition if want == "keys" else np.argpartition)(block, np.array(kth, np.intp), axis=axis)
 
 

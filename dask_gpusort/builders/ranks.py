@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..chunk import complete
-from ..chunk.checks import checked_lanes
+from ..chunk.checks import checked_chunk
 from ..chunk.distinct import Columns
 from ..chunk.groups import rank_groups
 from ..chunk.tie_groups import Ranking, rank_rows
@@ -41,7 +41,7 @@ class RanksOfWhole:
 
 def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int, length: float) -> Any:
     """Task: the ranks along an axis of one chunk."""
-    return complete(rank_rows(checked_lanes(block, expected, {axis: length}), ranking, axis))
+    return complete(rank_rows(checked_chunk(block, expected, sizes={axis: length}), ranking, axis))
 
 
 def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:

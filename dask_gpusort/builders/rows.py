@@ -27,7 +27,7 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import complete, ops_for
-from ..chunk.checks import checked_chunk, checked_lanes
+from ..chunk.checks import checked_chunk
 from ..drivers.one import call_with_whole
 from ..graph.collection import Output
 from ..graph.explain import note
@@ -47,13 +47,13 @@ WHOLE_ROWS = "rows are sorted whole: nothing is cut, so the method has no effect
 
 def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: sort the rows of one chunk."""
-    checked_lanes(block, order.dtype.base, {axis: length})
+    checked_chunk(block, order.dtype.base, sizes={axis: length})
     return complete(ops_for(block, staged=staged).sort_rows(block, order, axis))
 
 
 def argsort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: indices that sort the rows of one chunk."""
-    checked_lanes(block, order.dtype.base, {axis: length})
+    checked_chunk(block, order.dtype.base, sizes={axis: length})
     return complete(ops_for(block, staged=staged).argsort_rows(block, order, axis))
 
 

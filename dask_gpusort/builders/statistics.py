@@ -19,8 +19,8 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 from tlz import concat
 
-from ..chunk import complete, library_of
-from ..chunk.checks import checked_chunk, checked_lanes, only_chunk
+from ..chunk import complete
+from ..chunk.checks import checked_chunk, only_chunk
 from ..chunk.lanes import reduce_weighted_lanes
 from ..chunk.reducers import Reducer, reduce_lanes
 from ..config import setting
@@ -28,8 +28,9 @@ from ..drivers import run_in_gang
 from ..drivers.one import InOneTask
 from ..drivers.recipe import Input, recipe_of_lines
 from ..functions.groups import PickWeighted, Weigh
+from ..functions.joined import JoinedLanes
 from ..functions.program import Superstep
-from ..functions.selection import JoinedLanes, selection_steps
+from ..functions.selection import selection_steps
 from ..graph.collection import Output, StageLayer, new_arrays
 from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
@@ -196,7 +197,7 @@ def reduce_block(
     block: Any, statistic: Statistic | Reducer, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
 ) -> Any:
     """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
-    block = checked_lanes(only_chunk(block), expected, lengths)
+    block = checked_chunk(only_chunk(block), expected, sizes=lengths)
     return complete(reduce_lanes(block, statistic, tuple(lengths), keepdims))
 
 
@@ -257,7 +258,7 @@ def reduce_weighted_block(
     keepdims: bool,
 ) -> Any:
     """Task: the weighted quantiles of each lane of one chunk, along the axes that have `lengths`."""
-    block = checked_lanes(only_chunk(block), expected, lengths)
+    block = checked_chunk(only_chunk(block), expected, sizes=lengths)
     weights = checked_chunk(only_chunk(weights), None, "a chunk of the weights")
     return complete(reduce_weighted_lanes(block, weights, statistic, tuple(lengths), keepdims))
 
@@ -266,11 +267,6 @@ def build_weighted(
     array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str
 ) -> Any:
     """Build quantiles of the method "inverted_cdf" by weights, of size one where they are the same for a whole axis."""
-    if library_of(weights._meta) != library_of(array._meta):
-        raise TypeError(
-            f"keys of {library_of(array._meta)} chunks and weights of {library_of(weights._meta)} chunks: move one of "
-            "them, with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
-        )
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
     by_sort = plan.searches and plan.lanes.chunks > 1 and array.size

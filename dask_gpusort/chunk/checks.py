@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +21,12 @@ def checked_chunk(
     what: str = "a chunk of the input",
     exact: bool = False,
     ndim: int | None = None,
+    sizes: Mapping[int, float] = MappingProxyType({}),
 ) -> Any:
-    """Check a chunk against its array's dtype and number of dimensions, of which None accepts any, and give it.
+    """Check a chunk against what its array says, and give it: dtype and number of dimensions, of which None is any.
 
-    The byte order may differ; `what` names the chunk in errors.
+    The byte order may differ. `sizes` are those along some axes, nan where unknown; `what` names the chunk in errors.
     """
-    # With `exact`, strings get the declared length, and must not be longer: sorts accept any, but Dask truncates when
-    # it joins chunks, and several keys are packed in columns of the declared lengths.
     if not hasattr(block, "dtype"):
         name = type(block).__name__
         raise TypeError(f"{what} is of type {name} where an array is needed: let its function return one")
@@ -40,8 +40,21 @@ def checked_chunk(
             f"{what} is a masked array where its array says it is not, and masked elements are not left out: "
             "fill them first, with dask.array.ma.filled"
         )
+    block = _of_dtype(block, dtype, what, exact)
+    if any(block.shape[axis] != size and not math.isnan(size) for axis, size in sizes.items()):
+        said = tuple(sizes.get(axis, math.nan) for axis in range(block.ndim))
+        raise ValueError(
+            f"{what} has shape {block.shape} where its array says {said}: give map_blocks the true chunks=, "
+            f"or call compute_chunk_sizes(); if it is not the same each time it is computed, {REMEDY}"
+        )
+    return block
+
+
+def _of_dtype(block: Any, dtype: np.dtype[Any] | None, what: str, exact: bool) -> Any:
     if dtype is None or block.dtype == dtype or np.can_cast(block.dtype, dtype, "equiv"):
         return block
+    # With `exact`, strings get the declared length, and must not be longer: sorts accept any, but Dask truncates when
+    # it joins chunks, and several keys are packed in columns of the declared lengths.
     if block.dtype.kind == dtype.kind and dtype.kind in "SU":
         if not exact:
             return block
@@ -51,26 +64,6 @@ def checked_chunk(
         f"{what} has dtype {block.dtype} where its array says {dtype}: give map_blocks the true dtype= and "
         f"meta=, or let its function return chunk.astype({str(dtype)!r})"
     )
-
-
-def checked_lanes(block: Any, dtype: np.dtype[Any] | None, lengths: Mapping[int, float]) -> Any:
-    """Check a chunk, and that its lanes have the lengths of its array's along some axes, if these are known."""
-    checked_chunk(block, dtype)
-    for axis, length in lengths.items():
-        if block.shape[axis] != length and not math.isnan(length):
-            raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
-    return block
-
-
-def declared_chunk(block: Any, dtype: np.dtype[Any], ndim: int, block_id: tuple[int, ...] | None = None) -> Any:
-    """Task: `checked_chunk` of a whole array, which names the chunk by its index in each dimension."""
-    return checked_chunk(block, dtype, chunk_name(block_id or ()), exact=True, ndim=ndim)
-
-
-def chunk_name(index: Sequence[int], array: str = "the input") -> str:
-    """Name of a chunk in error messages, by its index in each dimension."""
-    numbers = tuple(map(int, index))
-    return f"chunk {numbers[0] if len(numbers) == 1 else numbers} of {array}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +79,13 @@ class DeclaredChunk:
     @property
     def name(self) -> str:
         """Its name in error messages."""
-        return chunk_name(self.index, self.array) if self.index else self.array
+        numbers = tuple(map(int, self.index))
+        return f"chunk {numbers[0] if len(numbers) == 1 else numbers} of {self.array}" if numbers else self.array
 
     def check(self, block: Any) -> Any:
         """Give the chunk, if it is what the array says."""
-        what = self.name
-        block = checked_chunk(block, self.dtype, what, self.exact, ndim=len(self.shape))
-        if any(found != size and not math.isnan(size) for found, size in zip(block.shape, self.shape, strict=True)):
-            raise ValueError(
-                f"{what} has shape {block.shape} where its array says {self.shape}: give map_blocks the true chunks=, "
-                f"or call compute_chunk_sizes(); if it is not the same each time it is computed, {REMEDY}"
-            )
-        return block
+        sizes = dict(enumerate(self.shape))
+        return checked_chunk(block, self.dtype, self.name, self.exact, len(self.shape), sizes)
 
 
 class Blocks(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from .. import kernels
 from ..order import Order
 from . import cupy_staging, numpy_words
+from .numpy_columns import Column
 
 
 def encode(block: Any, order: Order) -> Any:
@@ -52,6 +53,15 @@ def before(first: Any, second: Any, order: Order) -> Any:
             cupy.ascontiguousarray(first), cupy.ascontiguousarray(second), expression_of(order)
         )
     return numpy_words.less(words_of(first, order), words_of(second, order))
+
+
+def columns_of(part: Any, order: Order) -> list[Column]:
+    """Give the columns of one key, as `numpy_columns` makes them."""
+    keys = cupy.ascontiguousarray(part)
+    if order.coded:
+        codes = kernels.floor_codes(kernels.encode(keys, order.descending), order.dtype, order.descending)
+        return [Column(codes, bits=1 if order.dtype.kind == "b" else 8 * order.dtype.itemsize)]
+    return [Column(word, bits=numpy_words.WORD_BITS) for word in kernels.encode_words(keys, order.descending).T]
 
 
 def words_of(keys: Any, order: Order) -> Any:

@@ -1,4 +1,4 @@
-"""Shards between GPUs through NCCL, one process a GPU: the communicator of a gang (see `graph.gang.communicator`).
+"""Shards between GPUs through NCCL, one process a GPU (see `communicator`).
 
 A collective of NCCL ends only when all ranks take part, so a rank that is lost leaves the others waiting, in a call or
 in a kernel. `NcclCommunicator.abort` ends both: it can be called from any thread.
@@ -14,6 +14,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from .communicator import Aborted
 from .run import Run
 
 try:
@@ -35,10 +36,6 @@ ENQUEUE_SECONDS = 5.0
 
 #: Results of NCCL for which CuPy has no name: it raises KeyError for them.
 RESULTS = {6: "a process or the network failed", 7: "a call is still in progress"}
-
-
-class Aborted(RuntimeError):
-    """The exchange was aborted."""
 
 
 class NcclMaker:
@@ -144,7 +141,7 @@ class NcclCommunicator:
 
     def _raise_if_aborted(self) -> None:
         if self._aborted:
-            raise Aborted("the exchange was aborted")
+            raise Aborted
 
     def abort(self) -> None:
         """End an exchange in progress, which raises; the communicator cannot be used again."""

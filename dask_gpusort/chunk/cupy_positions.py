@@ -42,7 +42,8 @@ def put_along(block: Any, indices: Any, values: Any, axis: int) -> None:
     grid = cupy.arange(block.size, dtype=np.int64).reshape(block.shape)
     if not (block.size and positions.size):
         return
-    shape = [max(pair) if dim != axis else positions.shape[axis] for dim, pair in _pairs(block, positions)]
+    shape = list(map(max, block.shape, positions.shape))
+    shape[axis] = positions.shape[axis]
     reached = cupy.broadcast_to(positions, shape)
     lanes = cupy.broadcast_to(grid, [size if dim != axis else block.shape[axis] for dim, size in enumerate(shape)])
     flat = cupy.take_along_axis(lanes, reached, axis).reshape(-1)
@@ -70,8 +71,3 @@ def concatenate_along(blocks: Sequence[Any], axis: int) -> Any:
         return cupy.concatenate(blocks, axis)
     joined, copied = concatenate_chunks(blocks)
     return joined if copied else joined.copy()
-
-
-def _pairs(block: Any, positions: Any) -> enumerate[tuple[int, int]]:
-    """Give the sizes of a chunk and of positions in each dimension."""
-    return enumerate(zip(block.shape, positions.shape, strict=True))

@@ -27,7 +27,7 @@ from . import numpy_less
 from .cupy_keys import comparison_on_host, decode, encode_own, expression_of, words_of
 from .memory import gate_of
 from .run import Run
-from .steps import first_descent
+from .steps import bound_rank, first_descent
 
 #: Bytes of the widest elements that CuPy copies.
 _WIDE_BYTES = 16
@@ -97,11 +97,8 @@ def require_sorted(keys: Any, order: Order) -> Any:
     """Return the keys; raise if a sort by `less` left two neighbours out of order."""
     descent = first_descent(keys, order)
     if descent is not None:
-        second, first = cupy.asnumpy(keys[descent - 1 : descent + 1])
-        raise ValueError(
-            f"less is no strict weak order: sorting by it leaves {first!r} behind {second!r}; for any two elements one "
-            "must come first, or neither, without contradictions"
-        )
+        earlier, element = cupy.asnumpy(keys[descent - 1 : descent + 1])
+        raise numpy_less.left_behind(element, earlier)
     return keys
 
 
@@ -211,10 +208,8 @@ def first_indices(block: Any, order: Order, count: int, axis: int) -> Any:
 
 def _first_of_long_row(row: Any, order: Order, count: int) -> Any:
     """Select the first keys of one row from the keys up to a bound that samples give; None if they do not fit."""
-    # The bound is that of `numpy_sorts`.
     sample = kernels.draw_samples([row], stratum := max(len(row) // _SAMPLES, 1))
-    mean = count / stratum
-    rank = math.ceil(mean + 5 * math.sqrt(mean)) + 5
+    rank = bound_rank(count / stratum)
     if rank >= len(sample):
         return None
     bound = kernels.sort_keys(sample, descending=order.descending)[rank : rank + 1].get()
@@ -240,8 +235,7 @@ def sort_chunks(chunks: Sequence[Any], order: Order) -> Any:
         out = keys if copied and not order.has_ties else None  # ties are restored from the keys
         return kernels.sort_keys(keys, descending=order.descending, stable=order.has_ties, out=out)
     if order.less is not None:
-        check_less(keys, order)
-        return require_sorted(kernels.sort_by_comparison(keys, less=expression_of(order)), order)
+        return sort_keys(keys, order)
     return kernels.sort_wide(keys, descending=order.descending)
 
 

@@ -71,11 +71,6 @@ class CupyTieGroups(TieGroups):
         return scatter_numbers(ranks, positions, dtype)
 
 
-def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
-    """Give the tie groups of sorted keys."""
-    return CupyTieGroups(keys, equal_nan, length)
-
-
 def rank_keys(rows: Any, method: RankMethod, dtype: Any, descending: bool = False) -> Any:
     """See `tie_groups.rank_keys`."""
     short = len(rows) > 1 and rows.shape[1] <= _CACHED_ROW and rows.size < kernels.MOST_RANKED

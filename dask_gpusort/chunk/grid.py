@@ -42,7 +42,7 @@ def assemble(blocks: Sequence[Any], starts: Sequence[np.ndarray], axis: int) -> 
     stored = [*(dim for dim in range(dims) if dim != axis), axis, *range(dims, len(shape))]
     dtypes = {block.dtype for block in blocks}
     dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
-    whole = ops.empty(dtype, tuple(shape[dim] for dim in stored))
+    whole = np.empty_like(blocks[0], shape=tuple(shape[dim] for dim in stored), dtype=dtype, order="C")
     whole = whole.transpose(np.argsort(stored).tolist())
     for index, block in zip(np.ndindex(*(len(ends) - 1 for ends in starts)), blocks, strict=True):
         ops.paste(block, whole[part_of(starts, index)])

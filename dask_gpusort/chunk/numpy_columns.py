@@ -22,9 +22,9 @@ import numpy as np
 
 from .. import keys
 from ..order import Order
-from ..table import IntArray, Side
+from ..table import Side
 from . import numpy_radix, numpy_words
-from .numpy_less import lower_bound
+from .numpy_less import rank_by
 from .numpy_words import code_of
 from .tie_groups import may_be_nan
 
@@ -321,10 +321,5 @@ def less(first: Sequence[Column], second: Sequence[Column]) -> np.ndarray:
 def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
     """Rank needles among sorted keys of several columns, as `numpy.searchsorted`."""
     array, needles = alike(array, needles)
-    wanted = columns_of(needles, order)
-
-    def passes(positions: IntArray) -> np.ndarray:
-        candidates = columns_of(array[positions], order)
-        return less(candidates, wanted) if side == "left" else ~less(wanted, candidates)
-
-    return lower_bound(len(array), len(needles), passes)
+    columns = columns_of(needles, order)
+    return rank_by(less, len(array), lambda at: columns_of(array[at], order), columns, len(needles), side)

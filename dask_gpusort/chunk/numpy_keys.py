@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -73,13 +73,6 @@ def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> 
         # NumPy's search compares as its sort does, and needs no columns at every step.
         return np.searchsorted(array, needles, side=side).astype(np.int64, copy=False)
     return numpy_columns.search(array, needles, order, side)
-
-
-def needles(codes: Sequence[int], order: Order) -> np.ndarray:
-    """Needles from codes given as Python integers: least of their tie class, in transit."""
-    highest = np.iinfo(order.transit_dtype).max
-    array = np.array([min(code, int(highest)) for code in codes], order.transit_dtype)
-    return floor(array, order)
 
 
 def function_of(order: Order) -> Callable[[Any, Any], Any]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,8 +54,13 @@ def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArr
     descents = _descents(ordered, less)
     if len(descents):
         first, second = ordered[descents[0]], ordered[descents[0] + 1]
-        raise ValueError(f"less is no strict weak order: sorting by it leaves {second!r} behind {first!r}; {_REMEDY}")
+        raise left_behind(second, first)
     return permutation
+
+
+def left_behind(element: Any, earlier: Any) -> ValueError:
+    """Give the error of a comparison by which a sort leaves an element behind one that comes later."""
+    return ValueError(f"less is no strict weak order: sorting by it leaves {element!r} behind {earlier!r}; {_REMEDY}")
 
 
 def _descents(ordered: Array, less: Less) -> IntArray:
@@ -179,17 +185,24 @@ def _consistent(cuts: Any, start: IntArray, pair: IntArray, diagonal: IntArray) 
 
 def search(array: Array, needles: Array, less: Less, side: Side) -> IntArray:
     """`numpy.searchsorted` by a comparison: the number of keys before, or not after, each needle."""
-
-    def passes(positions: IntArray) -> Array:
-        candidates = array[positions]
-        return compare(less, candidates, needles) if side == "left" else ~compare(less, needles, candidates)
-
-    return lower_bound(len(array), len(needles), passes)
+    return rank_by(partial(compare, less), len(array), array.__getitem__, needles, len(needles), side)
 
 
 def differ(first: Array, second: Array, less: Less) -> Array:
     """Tell elementwise whether one of two keys comes before the other."""
     return compare(less, first, second) | compare(less, second, first)
+
+
+def rank_by(
+    less: Less, size: int, keys_at: Callable[[IntArray], Any], needles: Any, count: int, side: Side
+) -> IntArray:
+    """Count the sorted keys, given by position, before ("left") or not after each of `count` needles."""
+
+    def passes(positions: IntArray) -> Array:
+        candidates = keys_at(positions)
+        return less(candidates, needles) if side == "left" else ~less(needles, candidates)
+
+    return lower_bound(size, count, passes)
 
 
 def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray]) -> IntArray:

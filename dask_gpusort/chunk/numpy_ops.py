@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..order import Order, of_words
-from ..table import Digits, KeyOrder, RankSummary, Side
-from . import numpy_columns, numpy_radix, numpy_split, numpy_words, steps
-from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
-from .numpy_positions import concatenate_along, put, put_along, random_keys, take, take_along
+from ..order import Order
+from ..table import KeyOrder, Side
+from . import numpy_radix, numpy_split, steps
+from .numpy_columns import columns_of
+from .numpy_keys import before, ceiling, decode, differ, encode, floor, search
+from .numpy_positions import concatenate_along, put, put_along, random_keys, take
 from .numpy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
 from .numpy_sorts import (
@@ -26,16 +27,27 @@ from .numpy_sorts import (
     sort_with_positions,
     sorted_by_numpy,
 )
-from .run import Run
-from .run import concatenate as concatenate_arrays
-from .steps import add_starts, check_lengths, edges, extract_sorted, first_descent, summarize_run, take_rows
-from .tie_groups import rank_keys, tie_groups
+from .run import Run, concatenate
+from .steps import (
+    add_starts,
+    check_lengths,
+    edges,
+    extract_sorted,
+    first_descent,
+    pack,
+    packed_order,
+    summarize_run,
+    take_rows,
+)
+from .tie_groups import TieGroups, rank_keys
 
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
 SCANNED_KEYS = 1 << 16
 
-
+exclusive = contextlib.nullcontext  # sorts on the host may run side by side
 flatnonzero = np.flatnonzero
+take_along = np.take_along_axis
+tie_groups = TieGroups
 
 
 def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *, positions: bool) -> Run:
@@ -103,20 +115,10 @@ def sort_chunks_by_key(
     return ((decode(run.keys, order),) if with_keys else ()) + run.values
 
 
-def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Allocate an array."""
-    return np.empty(shape, dtype)
-
-
 def paste(block: np.ndarray, part: np.ndarray) -> None:
     """Copy a chunk into its part of a whole array, unless it is there."""
     if not np.may_share_memory(block, part):
         part[...] = block
-
-
-def exclusive() -> contextlib.AbstractContextManager[None]:
-    """Nothing: sorts on the host may run side by side."""
-    return contextlib.nullcontext()
 
 
 def key_order(order: Order) -> KeyOrder:
@@ -139,50 +141,4 @@ class NumpyKeys(steps.SortedKeys):
         return search(self.array, needles, self.order, side)
 
 
-def sorted_keys(run: Run, order: Order) -> NumpyKeys:
-    """Give the keys of a run, for `summarize_run`."""
-    return NumpyKeys(run.keys, order)
-
-
-def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Join arrays along their first dimension."""
-    joined: np.ndarray = concatenate_arrays(arrays)
-    return joined
-
-
-def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
-    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension."""
-    # They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
-    # compare one of them. See `packed_order`.
-    columns = _columns([part.reshape(-1) for part in parts], directions)
-    if numpy_columns.codes_of(columns) is None:
-        packed = _record(columns)
-    else:
-        packed = numpy_words.pack([column.values for column in columns], [column.bits for column in columns])
-    return packed.reshape(*parts[0].shape, *packed.shape[1:])
-
-
-def packed_order(dtypes: Sequence[np.dtype[Any]], directions: Sequence[bool]) -> Order:
-    """Give the order of the result of `pack` for keys of some dtypes."""
-    columns = _columns([np.empty(0, dtype) for dtype in dtypes], directions)
-    if numpy_columns.codes_of(columns) is None:
-        return Order(_record(columns).dtype, stable=True, directions=tuple(column.descending for column in columns))
-    packed = numpy_words.pack([column.values for column in columns], [column.bits for column in columns])
-    return Order(packed.dtype, stable=True) if packed.ndim == 1 else of_words(packed.shape[1])
-
-
-def _columns(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> list[numpy_columns.Column]:
-    return [
-        column
-        for part, descending in zip(parts, directions, strict=True)
-        for column in numpy_columns.columns_of(part, Order(part.dtype, descending))
-    ]
-
-
-def _record(columns: Sequence[numpy_columns.Column]) -> np.ndarray:
-    # A record cannot hold variable-width strings, so it holds Python strings.
-    arrays = [column.values.astype(object) if column.values.dtype.kind == "T" else column.values for column in columns]
-    record = np.empty(len(arrays[0]), [(f"key{number}", array.dtype) for number, array in enumerate(arrays)])
-    for number, array in enumerate(arrays):
-        record[f"key{number}"] = array
-    return record
+sorted_keys = NumpyKeys

@@ -54,11 +54,6 @@ def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise")
     return found.reshape((*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :]))
 
 
-def take_along(block: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """`numpy.take_along_axis`."""
-    return np.take_along_axis(block, indices, axis)
-
-
 def put_along(block: np.ndarray, indices: np.ndarray, values: np.ndarray, axis: int) -> None:
     """Write to a chunk as `numpy.put_along_axis`. Of several values for a position the last in C order stays."""
     # NumPy follows the memory, so both arrays are stored in C order.

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..order import Order
 from ..table import Side
-from . import numpy_radix, ops_for
+from . import numpy_radix
 from .numpy_keys import differ, encode, floor, search
 from .numpy_sorts import sort_with_positions
 
@@ -82,8 +82,7 @@ def make_value_set(codes: Any, most: float) -> tuple[Any, int] | None:
     least, greatest = int(codes.min()), int(codes.max())
     if greatest - least >= most:
         return None
-    occurs = ops_for(codes).empty(np.dtype(bool), (greatest - least + 1,))
-    occurs.fill(False)
+    occurs = np.zeros_like(codes, shape=greatest - least + 1, dtype=bool)
     occurs[_offsets(codes, least)] = True
     return occurs, least
 

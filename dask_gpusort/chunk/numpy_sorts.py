@@ -13,6 +13,7 @@ from .merge_choice import prefers_merge
 from .numpy_keys import ceiling, decode, encode, floor, function_of
 from .numpy_select import count_nans
 from .run import Run, concatenate
+from .steps import bound_rank
 
 #: Widest `U` dtype, in bytes, for which columns of codes beat np.sort, which reads a wide string only once. Speed
 #: relative to np.sort, 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of
@@ -231,14 +232,9 @@ def first_indices(block: np.ndarray, order: Order, count: int, axis: int) -> np.
 
 def _first_of_long_row(row: np.ndarray, order: Order, count: int) -> np.ndarray:
     """Select the first keys of one row from the keys up to a bound that samples give."""
-    # Of the first keys, samples contain a number with a mean of ``count / _STEP`` and a smaller deviation than its
-    # root. The bound is the sample five deviations and five samples beyond the mean: in random order less than one row
-    # in 10^6 has too few keys up to it. They are counted. If they are too few or too many, the whole row is selected
-    # from.
+    # If keys up to the bound are too few or too many, the whole row is selected from.
     sample = row[::_STEP]
-    mean = count / _STEP
-    rank = math.ceil(mean + 5 * math.sqrt(mean)) + 5
-    first = sample[_first_of_rows(sample[None], order, min(rank, len(sample)))[0]]
+    first = sample[_first_of_rows(sample[None], order, min(bound_rank(count / _STEP), len(sample)))[0]]
     # Selections by codes are not sorted.
     bound = first[np.argmax(floor(encode(first, order), order)) if order.coded else -1]
     with np.errstate(invalid="ignore"):

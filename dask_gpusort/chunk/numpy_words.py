@@ -22,7 +22,7 @@ import numpy as np
 from ..keys import BLOCK_KEYS
 from ..table import IntArray, Side
 from . import numpy_radix
-from .numpy_less import lower_bound
+from .numpy_less import rank_by
 
 WORD_BITS = 64
 #: Most distinct values: their ranks are bytes, and a few tries find a multiplier without collisions.
@@ -285,9 +285,4 @@ def differ(first: Array, second: Array) -> Array:
 
 def search(words: Array, needles: Array, side: Side) -> IntArray:
     """`numpy.searchsorted` for keys of several words: shapes (n, words) and (m, words) to (m,)."""
-
-    def passes(positions: IntArray) -> Array:
-        candidates = words[positions]
-        return less(candidates, needles) if side == "left" else ~less(needles, candidates)
-
-    return lower_bound(len(words), len(needles), passes)
+    return rank_by(less, len(words), words.__getitem__, needles, len(needles), side)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..order import Order
+from ..order import Order, of_words
 from ..table import Candidates, Digits, IntArray, RankSummary, Side
-from . import ops_for
+from . import numpy_words, ops_for
 from .labels import on_host
+from .numpy_columns import Column, codes_of, columns_of
 from .numpy_keys import differ
 from .run import Run, concatenate
 
@@ -56,6 +58,13 @@ def first_descent(array: Any, order: Order) -> int | None:
     return None
 
 
+def bound_rank(mean: float) -> int:
+    """Give the rank in samples of a bound of the first keys, of which the samples have so many in the mean."""
+    # The deviation is less than the root of the mean. Five deviations and five samples beyond it, in random order less
+    # than one row in 10^6 has too few keys up to the bound.
+    return math.ceil(mean + 5 * math.sqrt(mean)) + 5
+
+
 def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
     """Tell whether the rows of a chunk are sorted, and give the first and the last key of each row."""
     # They are the least of their tie class, of shape (rows,), or (rows, words); (0,) if rows are empty.
@@ -69,7 +78,7 @@ def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
 
 def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
     """Turn positions in several chunks, end to end, into int64 positions in the whole array."""
-    found = ops_for(positions[0]).empty(np.dtype(np.int64), (sum(map(len, positions)),))
+    found = np.empty_like(positions[0], shape=sum(map(len, positions)), dtype=np.int64)
     ends = pairwise(accumulate(map(len, positions), initial=0))
     for part, (first, last), start in zip(positions, ends, starts, strict=True):
         found[first:last] = part
@@ -82,11 +91,41 @@ def take_rows(block: Any, indices: Any, axis: int) -> Any:
     return np.take_along_axis(block, indices, axis)
 
 
-class SortedKeys:
-    """The sorted keys in transit of one chunk. Keys returned or passed in are the least of their tie class."""
+def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
+    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension."""
+    # They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
+    # compare one of them. See `packed_order`.
+    ops, keys = ops_for(parts[0]), zip(parts, directions, strict=True)
+    packed = _join_columns([ops.columns_of(part.reshape(-1), Order(part.dtype, falls)) for part, falls in keys])[0]
+    return packed.reshape(*parts[0].shape, *packed.shape[1:])
 
-    def __init__(self, array: Any, order: Order):
-        self.array, self.order = array, order
+
+def packed_order(dtypes: Sequence[np.dtype[Any]], directions: Sequence[bool]) -> Order:
+    """Give the order of the result of `pack` for keys of some dtypes."""
+    keys = zip(dtypes, directions, strict=True)
+    packed, descending = _join_columns([columns_of(np.empty(0, dtype), Order(dtype, falls)) for dtype, falls in keys])
+    return of_words(packed.shape[1]) if packed.ndim > 1 else Order(packed.dtype, stable=True, directions=descending)
+
+
+def _join_columns(keys: Sequence[Sequence[Column]]) -> tuple[Any, tuple[bool, ...]]:
+    """Give the columns of several keys as one array, and the directions of its fields, if it is of records."""
+    columns = list(chain.from_iterable(keys))
+    codes = codes_of(columns)
+    if codes is not None:
+        return numpy_words.pack(codes, [column.bits for column in columns]), ()
+    # A record cannot hold variable-width strings, so it holds Python strings.
+    arrays = [column.values.astype(object) if column.values.dtype.kind == "T" else column.values for column in columns]
+    record = np.empty(len(arrays[0]), [(f"key{number}", array.dtype) for number, array in enumerate(arrays)])
+    for number, array in enumerate(arrays):
+        record[f"key{number}"] = array
+    return record, tuple(column.descending for column in columns)
+
+
+class SortedKeys:
+    """The sorted keys in transit of one run. Keys returned or passed in are the least of their tie class."""
+
+    def __init__(self, run: Run, order: Order):
+        self.array, self.order = run.keys, order
 
     @property
     def size(self) -> int:

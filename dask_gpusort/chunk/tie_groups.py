@@ -61,13 +61,13 @@ def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
     return found
 
 
-def ranks_of_groups(method: RankMethod, number: Any, before: Any, after: Any) -> Any:
-    """Give the rank of tie groups, from their numbers, and the keys up to them and with them; not for "ordinal"."""
+def ranks_of_groups(method: RankMethod, before: Any, after: Any) -> Any:
+    """Give the "average", "min" or "max" rank of tie groups, from the keys up to them and with them."""
     if method == "average":
         found = before + after
         found += 1
         return found / 2
-    return number + 1 if method == "dense" else before + 1 if method == "min" else after
+    return before + 1 if method == "min" else after
 
 
 class TieGroups:
@@ -170,19 +170,15 @@ class TieGroups:
         if method == "ordinal" or self.all_differ:
             return self._up_to(len(self.keys)) % self.length + 1
         # Numbers and positions count from the first row; ranks count from their own.
-        starts, dense = self.bounds[:-1], method == "dense"
-        number = self._up_to(self.count) - self.numbers[starts // self.length * self.length] if dense else None
+        starts = self.bounds[:-1]
+        if method == "dense":
+            return self.spread(self._up_to(self.count) - self.numbers[starts // self.length * self.length] + 1)
         before = starts % self.length
-        return self.spread(ranks_of_groups(method, number, before, before + self.counts))
+        return self.spread(ranks_of_groups(method, before, before + self.counts))
 
     def spread(self, amounts: Any) -> Any:
         """Give each key the amount of its group."""
         return amounts if self.all_differ else amounts[self.numbers]
-
-
-def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
-    """Give the tie groups of sorted keys."""
-    return TieGroups(keys, equal_nan, length)
 
 
 def refuse_nan(policy: NanPolicy, found: Any) -> None:

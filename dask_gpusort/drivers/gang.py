@@ -23,8 +23,10 @@ All members decide from the same notes, so each knows how many rows arrive from 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -41,7 +43,7 @@ from ..functions.program import Ends, Shared, Superstep
 from ..graph import serialization
 from ..graph.collection import Output, new_arrays
 from ..graph.gang.communicator import Shards
-from ..graph.gang.member import Start
+from ..graph.gang.member import Exchanges
 from ..graph.gang.tasks import GangRecipe
 from ..plan import Runs, Size
 from .recipe import Contents, Input
@@ -66,8 +68,8 @@ class ProgramJob:
         serialization.register()
         chunks = dict(zip(self.sources[rank], arrays, strict=True))
         # A part without chunks has an empty one: what it sends must have the dtypes of the others.
-        first = replace(self.declared[0], shape=(0,) * len(self.declared[0].shape))
-        nothing = Blocks([ops_for(arrays[0]).empty(first.dtype, first.shape)], [first])
+        shape, dtype = (0,) * len(self.declared[0].shape), np.dtype(self.declared[0].dtype)
+        nothing = Blocks([np.empty_like(arrays[0], shape=shape, dtype=dtype)], [replace(self.declared[0], shape=shape)])
 
         def blocks_of(own: Sequence[int]) -> Blocks:
             return Blocks([chunks[chunk] for chunk in own], [self.declared[chunk] for chunk in own])
@@ -83,8 +85,6 @@ class ProgramJob:
 class ProgramWork:
     """Work on the parts and the group of a member (see `member.Work`)."""
 
-    arrays: tuple[list[Any], ...]
-
     def __init__(self, job: ProgramJob, rank: int, made: list[Turn], blocks: dict[str, list[Blocks]], like: Any):
         self.job, self.rank, self.made = job, rank, made
         self.blocks = blocks  # the chunks of the member's parts, and of its group
@@ -97,32 +97,31 @@ class ProgramWork:
         """The notes of the member's parts, or the counts of what is shared."""
         return [_counts_of(one.note) for one in self.made]
 
-    def identity(self) -> bytes:
-        """Checksums of the notes."""
-        return repr([self.job.steps[0].mark(one.note) for one in self.made]).encode()
+    def checksum(self) -> int:
+        """One checksum of all notes."""
+        return zlib.crc32(repr([self.job.steps[0].mark(one.note) for one in self.made]).encode())
 
-    def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
+    def exchanges(self, summaries: list[Any]) -> Exchanges:
         """All exchanges."""
-        start.check_unchanged()
         made = self.made
         del self.made  # nothing refers to them any more before the last superstep, but what it needs
         own = {"part": made, "group": [Turn(None)]}
-        self.results: dict[int, list[Turn]] = {}
+        results: dict[int, list[Turn]] = {}
         listed, unread = Listed(None, {}, [], None, None), {"group"}
         pieces: dict[int, list[tuple[int, Run]]] = {}
         for at, step in enumerate(self.job.steps):
             side = step.side
             if at:
-                self.last = at, own[side], step.rereads or side in unread, listed, pieces
+                given = at, own[side], step.rereads or side in unread, listed, pieces
                 if at + 1 == len(self.job.steps):
-                    return
+                    break
                 unread.discard(side)
-                made = self._turns(*self.last)
+                results[at] = made = self._turns(*given)
             if step.keeps:
                 own[side] = made
             decision, out, pieces = listed.decision, listed.out, {}
             if (notes := [one.note for one in made])[0] is not None:
-                counts = (yield from self._share(side, notes)) if at else start.summaries
+                counts = (yield from self._share(side, notes)) if at else summaries
                 if isinstance(notes[0], Shared):
                     counts = yield from self._share_rows(notes, counts)
                 decision = step.decide(self._in_order(side, counts), decision)
@@ -131,6 +130,7 @@ class ProgramWork:
                 senders = own[side] if step.moves == "out" else made
                 pieces = yield from self._move(side, [one.runs[0] for one in senders if one.runs], out)
             listed = Listed(decision, {}, [], out if step.moves else None, out)
+        return partial(self.finish, results, given)
 
     def _turns(
         self, at: int, own: Sequence[Turn], reads: bool, listed: Listed, pieces: dict[int, list[tuple[int, Run]]]
@@ -138,13 +138,13 @@ class ProgramWork:
         """One superstep of the member's parts, or of its group; `reads` says whether they read their chunks."""
         step = self.job.steps[at]
         numbers, blocks = self.numbers[step.side][self.rank], self.blocks[step.side]
-        self.results[at] = []
+        made = []
         for number, chunks, kept in zip(numbers, blocks, own, strict=True):
             # The chunks are those that it has noted, so it need not look whether they are.
             known = chunks if reads else None, replace(kept, note=None), listed, pieces.get(number, [])
             ends = listed.ends.to(number) if listed.ends is not None else None
-            self.results[at].append(work_on(step, number, Store(), *known, ends))
-        return self.results[at]
+            made.append(work_on(step, number, Store(), *known, ends))
+        return made
 
     def _in_order(self, side: str, found: Sequence[Sequence[Any]]) -> list[Any]:
         """What each member has of its parts, or its group, in the order of the parts or groups."""
@@ -183,25 +183,24 @@ class ProgramWork:
         received = yield Shards(sent, [sum(part.stop - part.start for part in own) for own in parts])
         return ends.split(senders, received, mine)
 
-    def finish(self) -> None:
-        """Run the last superstep, and make the results."""
-        self._turns(*self.last)
-        found = [self._chunks(step, which) for step, which in self.job.results]
-        del self.last, self.results
+    def finish(self, results: dict[int, list[Turn]], given: tuple[Any, ...]) -> tuple[list[Any], ...]:
+        """Run the last superstep, and make the results of all."""
+        results[len(self.job.steps) - 1] = self._turns(*given)
+        found = tuple(self._chunks(results[step], which) for step, which in self.job.results)
         complete(next((own[0] for own in found if own), None))
-        self.arrays = tuple(found)
+        return found
 
-    def _chunks(self, step: int, which: int) -> list[Any]:
+    def _chunks(self, made: Sequence[Turn], which: int) -> list[Any]:
         """The member's chunks of a result."""
-        arrays = [one.arrays[which] for one in self.results[step] if one.arrays]  # a group may make nothing
-        made = self.results[step][0]
+        arrays = [one.arrays[which] for one in made if one.arrays]  # a group may make nothing
         if all(isinstance(own, list) for own in arrays):
             return list(concat(arrays))
         if not self.job.contents:
             return arrays
         numbers, sizes = self.job.contents[self.rank]
-        if made.memo is not None:
-            sizes = tuple(made.memo[numbers.start + 1 : numbers.stop + 1] - made.memo[numbers.start : numbers.stop])
+        memo = made[0].memo
+        if memo is not None:
+            sizes = tuple(memo[numbers.start + 1 : numbers.stop + 1] - memo[numbers.start : numbers.stop])
         return [cut_part(arrays[0], slice(*end)) for end in pairwise(accumulate(map(int, sizes), initial=0))]
 
 

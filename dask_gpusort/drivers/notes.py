@@ -54,11 +54,6 @@ def conclude(step: Superstep, notes: Sequence[Any]) -> tuple[Any, ...]:
     return found
 
 
-def conclude_one(step: Superstep, notes: Sequence[Any], which: int) -> Any:
-    """Task: one of the results."""
-    return conclude(step, notes)[which]
-
-
 def _notes_of(made: Sequence[Any]) -> list[Any]:
     """The notes that turns have, or combined notes as they are."""
     return [one.note if isinstance(one, Turn) else one for one in turns_of(made)]

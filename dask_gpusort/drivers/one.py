@@ -26,7 +26,7 @@ from dask.typing import Key
 from tlz import concat
 
 from ..chunk import complete, ops_for
-from ..chunk.checks import checked_chunk, chunk_name
+from ..chunk.checks import Blocks, declared_chunks
 from ..chunk.grid import chunk_starts, cut_part, join_chunks, part_of
 from ..graph._dask import List, TaskRef, slices_from_chunks
 from ..graph.collection import Output, new_arrays
@@ -133,8 +133,7 @@ class CallWithWhole:
 
     def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any, ...]:
         """Task: the arrays that the function makes; then the starts of the chunks in each dimension."""
-        for index, chunk in zip(np.ndindex(*map(len, sizes)), chunks, strict=True):
-            checked_chunk(chunk, self.dtype, chunk_name(index), ndim=len(sizes))
+        chunks = Blocks(chunks, declared_chunks("the input", self.dtype, sizes)).checked()
         starts = chunk_starts([chunk.shape for chunk in chunks], sizes)
         with ops_for(chunks[0]).exclusive():
             found = self.function(join_chunks(chunks, starts))

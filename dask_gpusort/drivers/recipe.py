@@ -21,9 +21,8 @@ from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..plan import Exchange, Runs
 from . import turns
 from .kept import KeptRuns
-from .notes import conclude_one
+from .notes import conclude
 from .tasks import Pace, PlainTasks
-from .wiring import decides_alone
 
 Driver = Literal["threads", "kept", "tasks"]
 #: The drivers of exchanges whose runs stay where they are made; others are by tasks.
@@ -117,12 +116,11 @@ class ProgramRecipe(ArrayRecipe):
         return found
 
     @cached_property
-    def _alone(self) -> dict[int, int]:
-        """Groups whose last superstep makes one chunk, of the only output, and the number of that chunk."""
+    def _alone(self) -> set[int]:
+        """Groups whose last superstep makes one chunk, of the only output."""
         if len(self.results) > 1 or self.driver == "threads":
-            return {}
-        groups = enumerate(self.contents)
-        return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
+            return set()
+        return {group for group, (first, last, _, parts) in enumerate(self.contents) if last - first == parts == 1}
 
     @cached_property
     def _first(self) -> int:
@@ -168,28 +166,26 @@ class ProgramRecipe(ArrayRecipe):
     ) -> None:
         """Add the chunks of one output array that a line makes."""
         at, array = self.results[which]
-        step = self.steps[at]
-        key = self._key(name, dict(zip(self.lanes, tasks.line, strict=True)), chunks)
+        step, line = self.steps[at], dict(zip(self.lanes, tasks.line, strict=True))
         if step.concludes:
-            if step.listing:
-                tasks.put(key, getitem, tasks.ref(step.listing, 0), array)
-            else:
-                tasks.put(key, conclude_one, step, tasks.refs(step.stage, range(len(self.inputs[0].owned))), array)
-        elif decides_alone(self.steps[at - 1]):
-            self._driver.put_last(tasks, key, 0, array)
+            notes = tasks.refs(step.stage, range(len(self.inputs[0].owned)))
+            found = tasks.ref(step.listing, 0) if step.listing else Task(None, conclude, step, notes)
+            tasks.put(self._key(name, line, chunks), getitem, found, array)
         elif self.contents:
             self._divided(tasks, name, step.stage, array, chunks)
-        elif not chunks and step.side == "group":  # one number, which each group has
-            tasks.put((name,), turns.take_array, tasks.ref(step.stage, 0), array, None)
         elif own := next((one for one in self.inputs if one.side == step.side), None):
             for number, (numbers, given) in enumerate(zip(own.owned, owned[step.side], strict=True)):
                 made = self._driver.made_by(tasks, step, number)
                 for position, ((_, *index), _) in enumerate(given[: len(numbers)]):
                     key = self._key(name, dict(enumerate(index)), chunks)
                     tasks.put(key, turns.take_array, made, array, position)
-        else:  # a group without chunks of its own has one of each result
-            for number in range(self.groups):
-                tasks.put((name, number), turns.take_array, tasks.ref(step.stage, number), array, None)
+        else:  # a group without chunks of its own has one of each result; a number is that of any group
+            for number in range(self.groups if chunks else 1):
+                key = self._key(name, {0: number, **line}, chunks)
+                if step.stage:
+                    tasks.put(key, turns.take_array, tasks.ref(step.stage, number), array, None)
+                else:
+                    self._driver.put_last(tasks, key, number, array)
 
     def _key(self, name: str, index: Mapping[int, int], chunks: Chunks) -> Key:
         """The key of an output chunk, from numbers of input chunks along some dimensions."""

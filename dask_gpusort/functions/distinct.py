@@ -1,4 +1,4 @@
-"""Distinct keys as a program: unique values, sets of two arrays, inverses, ranks.
+"""Distinct keys as a program: unique values, inverses, ranks.
 
 Each part finds its own distinct keys, so few distinct keys make small messages, whatever the number of keys is. Keys
 that sampled ones divide into equal parts, the *splitters*, cut these into groups. Equal keys are so in one group: what
@@ -9,23 +9,20 @@ a group knows of its tie groups is final, but how many groups and keys are befor
                 Cut                                                      notes: exact cuts
                     |  out
     group       Merge       tie groups, and the results for each
-                    or
-                MergeSides  distinct keys of two arrays, those of each looked up among the other's
-                    or
+                or
                 Number      tie groups, which stay                       notes: their numbers, keys and NaN
-                Reply      the results; for inverses and ranks, an reply for each distinct key that arrived
+                Reply       the results; for inverses and ranks, a reply for each distinct key that arrived
                     |  back
     part        Spread      the reply of its distinct key for each key
 
-The most common key is one of those that are most common in a part of the distinct keys (`MostCommon`).
+Sets of two arrays merge in another way (see `sets`).
 """
 
 from __future__ import annotations
 
 import math
-import sys
 import zlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -33,17 +30,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..chunk import complete, numpy_ops, ops_for
+from ..chunk import numpy_ops, ops_for
 from ..chunk.distinct import Columns, find_distinct
-from ..chunk.reducers import leave_out_nan
 from ..chunk.run import Run
 from ..chunk.tie_groups import Ranking, TieGroups, are_nan, may_be_nan, ranks_of_groups
-from ..order import Order, of_floors
+from ..order import Order
 from ..table import IntArray, RankSummary, exclusive_scan
 from .program import Ends, Given, Made, Superstep, ends_of_cuts
-
-#: Which distinct keys of two sides are kept: those of both sides, of the first side alone, or of one side alone.
-Keep = Literal["both", "first", "one"]
 
 
 class Offset(NamedTuple):
@@ -143,7 +136,7 @@ class RankOf:
         elif ranking.method == "dense":
             ranks = numbered.numbers + 1
         else:
-            ranks = groups.spread(ranks_of_groups(ranking.method, None, numbered.ends[:-1], numbered.ends[1:]))
+            ranks = groups.spread(ranks_of_groups(ranking.method, numbered.ends[:-1], numbered.ends[1:]))
         ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
         if nans and ranking.nan_policy == "propagate":
             ranks[:] = np.nan
@@ -175,7 +168,7 @@ class Distinct(Superstep):
     equal_nan: bool
     groups: int
     samples: int  # of each part
-    count_dtype: np.dtype[Any]
+    count_dtype: np.dtype[Any]  # of the counts that travel, which are at most the keys of a part
 
     def work(self, given: Given) -> Made:
         blocks = given.blocks
@@ -268,29 +261,14 @@ class Merged:
     columns: Columns
     equal_nan: bool = True  # whether all NaN are one tie group
 
-    def merge(self, given: Given, replies: bool = False, parts: Container[int] | None = None) -> Run:
-        """Merge what has arrived, or what some parts have sent, as the user's keys.
-
-        With `replies`, their positions as they arrived are the last column.
-        """
-        pieces = [one for one in given.pieces if parts is None or one[0] in parts]
-        pieces = pieces or [(part, run[:0]) for part, run in given.pieces[:1]]
-        runs = [run for _, run in pieces]
-        if self.columns.firsts:  # the last column
-            runs = [
-                Run(run.keys, (*run.values[:-1], run.values[-1] + int(given.decision.starts[part])))
-                for part, run in pieces
-            ]
-        if not replies:
-            return self.join(runs)
-        # Positions alone move with the keys: kernels move one companion.
-        ends = list(pairwise(accumulate(map(len, runs), initial=0)))
-        dtype = np.uint32 if ends[-1][1] <= np.iinfo(np.uint32).max else np.int64
-        numbers = (np.arange(*end, dtype=dtype, like=run.keys) for run, end in zip(runs, ends, strict=True))
-        merged = self.join([Run(run.keys, (own,)) for run, own in zip(runs, numbers, strict=True)])
-        (positions,) = merged.values
-        columns = map(ops_for(positions).concatenate, zip(*(run.values for run in runs), strict=True))
-        return Run(merged.keys, (*(column[positions] for column in columns), positions))
+    def arrived(self, given: Given) -> list[tuple[int, Run]]:
+        """The distinct keys that each part has sent, with their first positions in the whole input."""
+        if not self.columns.firsts:
+            return list(given.pieces)
+        starts = given.decision.starts
+        return [
+            (part, Run(run.keys, (*run.values[:-1], run.values[-1] + int(starts[part])))) for part, run in given.pieces
+        ]
 
     def join(self, runs: Sequence[Run]) -> Run:
         """Merge runs in transit to the user's keys."""
@@ -317,49 +295,9 @@ class Merge(Superstep):
     makes: tuple[Callable[[Numbered], Any], ...]
 
     def work(self, given: Given) -> Made:
-        numbered = self.merged.number(self.merged.merge(given))
+        merged = self.merged.join([run for _, run in self.merged.arrived(given)])
+        numbered = self.merged.number(merged)
         return Made(arrays=tuple(make(numbered) for make in self.makes))
-
-
-@dataclass(frozen=True)
-class MergeSides(Superstep):
-    """Find the distinct keys of each side in a group, and keep some; with their first positions, if these are known."""
-
-    stage = "unique-merge"
-    side = "group"
-
-    merged: Merged
-    second: int  # the first part of the second side
-    keep: Keep
-
-    def work(self, given: Given) -> Made:
-        sides = range(self.second), range(self.second, sys.maxsize)
-        first, second = (self._distinct(given, parts) for parts in sides)
-        ops, order = ops_for(first.keys), self.merged.order
-        if self.keep == "one":
-            merged = self.merged.join([Run(ops.encode(side.keys, order)) for side in (first, second)]).keys
-            groups = ops.tie_groups(merged, False)
-            return Made(arrays=(groups.values[ops.flatnonzero(groups.counts == 1)],))
-        inside, ranks = self._look_up(first.keys, second.keys)
-        if self.keep == "first":
-            return Made(arrays=(first.keys[ops.flatnonzero(~inside)],))
-        kept = ops.flatnonzero(inside)
-        positions = zip((*first.values, *second.values), (kept, ranks[kept] - 1), strict=False)
-        return Made(arrays=(first.keys[kept], *(own[at] for own, at in positions)))
-
-    def _distinct(self, given: Given, parts: Container[int]) -> Run:
-        """The distinct keys of a side, with what is known of the first of each."""
-        merged = self.merged.merge(given, parts=parts)
-        groups = self.merged.number(merged).groups
-        return Run(groups.values, tuple(map(groups.of_firsts, merged.values)))
-
-    def _look_up(self, keys: Any, others: Any) -> tuple[Any, Any]:
-        """Whether each key is among those of the other side, and how many of these are up to it; no NaN is."""
-        ops, order = ops_for(keys), self.merged.order
-        needles, found = (ops.floor(ops.encode(one, order), order) for one in (keys, others))
-        ranks = ops.rank_sorted(found, needles, of_floors(order), "right")
-        inside = ops.equal_before(found, needles, ranks, of_floors(order))
-        return inside & ~are_nan(keys) if may_be_nan(keys.dtype) else inside, ranks
 
 
 @dataclass(frozen=True)
@@ -374,8 +312,19 @@ class Number(Superstep):
     merged: Merged
 
     def work(self, given: Given) -> Made:
-        merged = self.merged.merge(given, replies=True)
+        merged = self._join_with_positions([run for _, run in self.merged.arrived(given)])
         return Made(self.merged.number(merged).header, stays=merged)
+
+    def _join_with_positions(self, runs: Sequence[Run]) -> Run:
+        """Merge runs; the last column is the positions of the keys as they arrived, for the replies."""
+        # Positions alone move with the keys: kernels move one companion.
+        ends = list(pairwise(accumulate(map(len, runs), initial=0)))
+        dtype = np.uint32 if ends[-1][1] <= np.iinfo(np.uint32).max else np.int64
+        numbers = (np.arange(*end, dtype=dtype, like=run.keys) for run, end in zip(runs, ends, strict=True))
+        merged = self.merged.join([Run(run.keys, (own,)) for run, own in zip(runs, numbers, strict=True)])
+        (positions,) = merged.values
+        columns = map(ops_for(positions).concatenate, zip(*(run.values for run in runs), strict=True))
+        return Run(merged.keys, (*(column[positions] for column in columns), positions))
 
     def decide(self, notes: Sequence[IntArray], decision: Any) -> IntArray:
         return np.stack(notes)
@@ -442,25 +391,3 @@ def spread(known: Any, inverse: Any, added: Any = None) -> Any:
     if added is not None:
         found += added
     return found
-
-
-@dataclass(frozen=True)
-class MostCommon(Superstep):
-    """Find the most common of the distinct keys of a part, which ascend, and its count; of equal counts the first."""
-
-    stage = "most-common"
-    concludes = True
-
-    dtype: np.dtype[Any]
-    nan_policy: Any
-
-    def work(self, given: Given) -> Made:
-        values, counts = given.blocks[0], given.blocks[1].copy()
-        leave_out_nan(values, counts, self.nan_policy)
-        first = int(counts.argmax()) if len(counts) else 0
-        return Made([column[first : first + 1].copy() for column in (values, counts)])
-
-    def decide(self, notes: Sequence[Any], decision: Any) -> tuple[Any, ...]:
-        values, counts = map(np.concatenate, zip(*notes, strict=True))
-        first = int(counts.argmax())
-        return complete(values[first : first + 1].astype(self.dtype)), counts[first : first + 1]

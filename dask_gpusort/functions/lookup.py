@@ -244,7 +244,7 @@ def look_up_in_groups(found: KeyGroups, block: Any, question: Question) -> Any:
         look_up_in_group(keys, run.keys[slice(*end)], found.starts, group, question)
         for group, (keys, end) in enumerate(zip(found.groups, ends, strict=True))
     ]
-    scattered = ops.empty(question.dtype, (len(run),))
+    scattered = np.empty_like(run.values[0], dtype=question.dtype)
     scattered[run.values[0]] = ops.concatenate(pieces)
     return scattered
 

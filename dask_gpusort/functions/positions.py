@@ -139,7 +139,8 @@ class Fill(Superstep):
         for _, run in given.pieces:
             found = run.arrays[-1]
             if whole is None:
-                whole = ops_for(found).empty(self.dtype, (len(order), *found.shape[1:]))
+                shape = (len(order), *found.shape[1:])
+                whole = np.empty_like(found, shape=shape, dtype=self.dtype, order="C")
             whole[order[start : start + len(found)]] = found
             start += len(found)
         return Made(arrays=(in_shapes(whole, given.memo),))

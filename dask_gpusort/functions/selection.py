@@ -15,7 +15,6 @@ when they are read again, or both times, if many quantiles are wanted, else comp
 
 from __future__ import annotations
 
-import math
 import sys
 import zlib
 from collections.abc import Sequence
@@ -25,9 +24,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..chunk import complete, ops_for
-from ..chunk.checks import changed_source, checked_chunk
-from ..chunk.grid import assemble, chunk_starts
+from ..chunk import ops_for
+from ..chunk.checks import changed_source
 from ..chunk.run import Run
 from ..order import Order
 from ..table import IntArray, Ranks, Statistic, selection
@@ -328,77 +326,3 @@ def result_of(searches: Sequence[selection.Search], statistic: Statistic | Ranks
         if len(search.found):
             keys[..., lane] = search.found[np.searchsorted(search.ranks, ranks[..., lane])]
     return statistic.result(keys, count, nans)
-
-
-# ------------------------------------------------------------------------------------------------------- in one task
-
-
-@dataclass(frozen=True)
-class JoinedLanes:
-    """Find a statistic of lanes whose chunks are joined: a function that can be pickled."""
-
-    statistic: Statistic
-    axes: tuple[int, ...]  # the reduced dimensions
-    dtype: np.dtype[Any]  # of the source
-    keepdims: bool  # whether the reduced dimensions are kept, with size 1
-    searches: bool  # whether lanes are searched one by one
-    sorts: int  # whether they are sorted then, in place of a search by samples
-
-    def __call__(self, chunks: list[Any], sizes: Sequence[Sequence[float]]) -> tuple[Any]:
-        """Task: find the statistic of each lane of some chunks, with the dimensions of `q`, then those that are kept.
-
-        `chunks` are in C order, one along the kept dimensions; `sizes` are theirs in each dimension, nan where unknown.
-        """
-        for number, chunk in enumerate(chunks):
-            checked_chunk(chunk, self.dtype, f"chunk {number} of the input", ndim=len(sizes))
-        starts, ops = chunk_starts([chunk.shape for chunk in chunks], sizes), ops_for(chunks[0])
-        shape = [1 if dim in self.axes else int(ends[-1]) for dim, ends in enumerate(starts)]
-        kept = [size for dim, size in enumerate(shape) if self.keepdims or dim not in self.axes]
-        if not self.searches or 0 in kept:
-            # Lanes along the first dimensions are columns, along other ones rows.
-            fastest = len(sizes) - 1 if self.axes[0] == 0 else self.axes[-1]
-            whole = assemble(chunks, starts, fastest)
-            return (complete(ops.reduce_lanes(whole, self.statistic, self.axes, self.keepdims)),)
-        lanes = zip(*(lanes_of(chunk, self.axes) for chunk in chunks), strict=True)
-        found = result_of([search(parts, self.statistic, self.sorts) for parts in lanes], self.statistic)
-        found = found.astype(self.statistic.dtype_of(self.dtype), copy=False)  # from the native byte order
-        return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
-
-
-def search(parts: Sequence[Any], statistic: Statistic, sorts: int = 0) -> selection.Search:
-    """Find the keys at the ranks that a statistic wants of one lane, from parts in any order, shape (n,) each."""
-    # All ranks are found, or none is left if NaN make them needless.
-    ops, size = ops_for(parts[0]), sum(map(len, parts))
-    skipped = ops.count_nans(*parts) if statistic.skip_nan else 0
-    # Of no keys, no rank is wanted.
-    ranks = np.unique(statistic.ranks(np.array(size - skipped)))[: size - skipped]
-    wanted = selection.begin(size - skipped, skipped, ranks, parts[0].dtype)
-    stratum = 1 if sorts else selection.stratum_of(size, math.prod(statistic.shape))
-    while stratum > 1:
-        found = _search_brackets(parts, wanted, statistic.skip_nan, stratum)
-        if found is not None:
-            return found
-        stratum //= 8  # a bracket missed its rank
-    last = np.array([size - 1][:size], np.int64)  # which is NaN if any key is
-    keys, end = np.split(ops.keys_at(parts, np.append(ranks, last)), [len(ranks)])
-    missing = not statistic.skip_nan and bool((end != end).any())
-    return replace(wanted, found=keys, nans=skipped + missing)
-
-
-def _search_brackets(
-    parts: Sequence[Any], wanted: selection.Search, skip_nan: bool, stratum: int
-) -> selection.Search | None:
-    """The same by brackets from one sample of each stratum; None if a bracket misses its rank."""
-    ops = ops_for(parts[0])
-    sample = ops.draw(parts, stratum)
-    ends = selection.sampled_ranks(wanted, len(sample), stratum, selection.REPAIRED_MISSES)
-    # The keys behind the last whole stratum are not drawn: they move a rank by one sample at most.
-    searched = enclose(wanted, [sample], ends + np.array([[-1], [1]]))
-    counts, inside, nans = ops.extract_all(parts, searched.low, searched.high)
-    if nans and not skip_nan:
-        return selection.begin(wanted.size, nans, wanted.ranks[:0], wanted.found.dtype)
-    try:
-        resolved = selection.resolve(searched, counts)
-    except LookupError:
-        return None
-    return replace(resolved, found=selection.finish(resolved, ops.keys_at([inside], resolved.left)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import dask
@@ -13,10 +14,10 @@ from dask.tokenize import tokenize
 from dask.utils import parse_bytes
 
 from ..chunk import library_of
-from ..chunk.checks import checked_chunk, declared_chunk
+from ..chunk.checks import DeclaredChunk, checked_chunk
 from ..plan.plan import Plan
 from ..plan.terms import format_chunks, format_size
-from ._dask import normalize_chunks
+from ._dask import ArrayBlockwiseDep, normalize_chunks
 
 #: Threshold of Dask's rechunk, a factor on the number of tasks, above which it never plans intermediate steps.
 ONE_STEP = 1 << 40
@@ -51,6 +52,26 @@ def equal_chunks(chunks: Any, others: Any) -> bool:
     )
 
 
+class DeclaredChunks(ArrayBlockwiseDep):
+    """What an array says of its chunks, as an argument of `dask.array.blockwise`.
+
+    Along axes that are contracted, `blockwise` asks for a list of chunks, and gets their declarations in C order.
+    """
+
+    def __init__(self, array: str, dtype: np.dtype[Any], chunks: Any, exact: bool = False) -> None:
+        super().__init__(chunks)
+        self.array, self.dtype, self.exact = array, dtype, exact
+
+    def __getitem__(self, index: tuple[Any, ...]) -> DeclaredChunk | list[DeclaredChunk]:
+        numbers = [number if isinstance(number, list) else [number] for number in index]
+        found = [self._chunk(one) for one in product(*numbers)]
+        return found if any(isinstance(number, list) for number in index) else found[0]
+
+    def _chunk(self, index: tuple[int, ...]) -> DeclaredChunk:
+        shape = tuple(sizes[number] for sizes, number in zip(self.chunks, index, strict=True))
+        return DeclaredChunk(self.array, self.dtype, index, shape, self.exact)
+
+
 def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
     """Validate the user's chunks before rechunking; once joined, mismatches are invisible.
 
@@ -59,8 +80,15 @@ def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
     asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
     if all(sizes == array.chunks[dim] or (sizes == -1 and array.numblocks[dim] == 1) for dim, sizes in asked.items()):
         return array
-    checked = array.map_blocks(declared_chunk, array.dtype, array.ndim, meta=array._meta)
+    dims = tuple(range(array.ndim))
+    declared = DeclaredChunks("the input", array.dtype, array.chunks, exact=True)
+    checked = blockwise(checked_against, dims, array, dims, declared, dims, dtype=array.dtype, meta=array._meta)
     return rechunk_checked(checked, chunks, limit)
+
+
+def checked_against(block: Any, declared: DeclaredChunk) -> Any:
+    """Task: a chunk, if it is what its array says."""
+    return declared.check(block)
 
 
 def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
@@ -233,13 +261,20 @@ def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int
     return joined, tuple((number, 1 if number in single else arrays[number].numblocks[0]) for number in held)
 
 
+def check_library(arrays: Mapping[str, Any]) -> None:
+    """Refuse arrays of NumPy chunks beside arrays of CuPy chunks; their names are for error messages."""
+    (first, own), *others = ((name, library_of(array._meta)) for name, array in arrays.items())
+    for name, library in others:
+        if library != own:
+            raise TypeError(
+                f"{first} has {own} chunks and {name} {library} chunks: move one of them, with "
+                "map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
+            )
+
+
 def companion(keys: Any, value: Any, number: int) -> Any:
     """Give a value array in the keys' chunks, with its trailing dimensions whole; `number` names it in errors."""
-    if library_of(value._meta) != library_of(keys._meta):
-        raise TypeError(
-            f"keys of {library_of(keys._meta)} chunks and values of {library_of(value._meta)} chunks: move one of "
-            "them, with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
-        )
+    check_library({"keys": keys, f"values {number}": value})
     lead = value.shape[: keys.ndim]
     if not _sizes_match(lead, keys.shape) or (keys.ndim > 1 and value.ndim != keys.ndim):
         raise ValueError(

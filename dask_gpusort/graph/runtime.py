@@ -81,10 +81,15 @@ class Runtime:
         """Bytes of this process, if all tasks run in it; else None."""
         return host_memory() if self.one_process else None
 
-    @property
-    def device_memory(self) -> int | None:
-        """Bytes of the GPU of this process, None without one."""
-        return own_device_memory()
+    @cached_property
+    def gpus(self) -> Workers | None:
+        """The GPUs on which chunks of the host may be sorted, one of each worker; None without one."""
+        if self.kind != "distributed":
+            found = [own_device_memory()]
+        else:  # a worker's pool may have a limit, of which the scheduler knows nothing
+            found = [] if self.client.asynchronous else list(self.client.run(own_device_memory).values())
+        known = [size for size in found if size]
+        return Workers(threads=len(known), memory=min(known), devices=True) if known else None
 
     def holders(self, *arrays: Any) -> list[str | None]:
         """The worker of a cluster that holds each chunk of some arrays, in C order; empty if none holds any."""

@@ -31,5 +31,5 @@ from .merging import (
 from .pairs import argsort, sort_pairs, sort_with_positions
 from .selecting import MOST_BRACKETS, draw_samples, extract, select_rows, take_positions
 from .sorting import argsort_rows, sort_keys, sort_rows, sort_rows_with_positions, sorted_codes
-from .ties.ties import MOST_RANKED, ROW_RANKINGS, TieBits, mark_ties, pack_ties, rank_rows, scatter_numbers
+from .ties.ties import MOST_RANKED, ROW_RANKINGS, mark_ties, pack_ties, rank_rows, scatter_numbers
 from .wide.word_sort import argsort_words, search_words

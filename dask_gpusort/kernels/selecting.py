@@ -91,9 +91,9 @@ class Ends:
     last_high: Codes
 
 
-def make_ends(low: npt.NDArray[Any], high: npt.NDArray[Any], dtype: Any, ties: bool) -> Ends:
-    """Give the ends of brackets of codes; with `ties`, each is a whole tie class."""
-    ends = [(tie_floor(end, dtype), tie_ceiling(end, dtype)) if ties else (end, end) for end in (low, high)]
+def make_ends(low: npt.NDArray[Any], high: npt.NDArray[Any], dtype: Any) -> Ends:
+    """Give the ends of brackets of codes; each is a whole tie class."""
+    ends = [(tie_floor(end, dtype), tie_ceiling(end, dtype)) for end in (low, high)]
     return Ends(*(codes.astype(np.uint64) for end in ends for codes in end))
 
 
@@ -153,13 +153,11 @@ def extract_bytes(num_slots: int, code_bytes: int) -> int:
     return BUFFER_BYTES + num_slots * (2 * code_bytes + 4 * copies)
 
 
-def extract_rows(
-    parts: Sequence[Any], low: npt.NDArray[Any], high: npt.NDArray[Any], capacity: int, ties: bool
-) -> Extracted:
+def extract_rows(parts: Sequence[Any], low: npt.NDArray[Any], high: npt.NDArray[Any], capacity: int) -> Extracted:
     """Count and take the keys of each row; see `kernels.extract`."""
     num_rows, length, dtype = len(parts[0]), sum(part.shape[1] for part in parts), parts[0].dtype
     first_nan, most = first_nan_code(dtype), (1 << 8 * dtype.itemsize) - 1
-    ends = make_ends(low, high, dtype, ties)
+    ends = make_ends(low, high, dtype)
     thresholds = make_thresholds(ends, first_nan, most)
     table, inside = launch_extract(parts, thresholds, capacity)
 
@@ -267,11 +265,11 @@ def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
     return sample
 
 
-def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:
+def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int) -> Extracted:
     """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read."""
     # Parts, shape (rows, length) each, are the rows end to end; ends, shape (rows, brackets), are codes. Brackets may
     # overlap, and may be none. If a row has more keys inside than the capacity, `found` is greater: repeat the call
-    # with that. Without `ties` only the key with its code counts as equal to an end, else all that NumPy calls equal.
+    # with that. All keys that NumPy calls equal to an end count as equal.
     for part in parts:
         check_array(part, "parts", 2)
     code_dtype, num_rows = device_key(parts[0].dtype).code_dtype, len(parts[0])
@@ -284,7 +282,7 @@ def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: b
             )
     if ends[0].shape[1] > MOST_BRACKETS:
         raise ValueError(f"{ends[0].shape[1]} brackets are too many for one read; give at most {MOST_BRACKETS}.")
-    return extract_rows(parts, ends[0], ends[1], capacity, ties)
+    return extract_rows(parts, ends[0], ends[1], capacity)
 
 
 def take_positions(keys: Any, low: int, high: int, capacity: int) -> tuple[int, Any]:

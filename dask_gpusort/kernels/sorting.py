@@ -196,12 +196,12 @@ def sort_rows_with_positions(keys: Any, *, descending: bool = False) -> tuple[An
     return keys_out, positions
 
 
-def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
+def argsort_rows(keys: Any, *, descending: bool = False) -> Any:
     """Find the int64 positions within each row that sort the row, stably."""
     check_array(keys, "keys", 2)
     check_indexable(keys.size)
     key = device_key(keys.dtype, descending)
-    out = prepare_out(out, keys.shape, np.int64)
+    out = require_cupy().empty(keys.shape, np.int64)
     if keys.size == 0:
         return out
     length, elements = keys.shape[1], indexed_elements(key, "long long")

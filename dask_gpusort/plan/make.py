@@ -141,9 +141,10 @@ def choose_groups(
             return min(len(chunks), count_groups(exchange, most_bytes, num_runs, len(chunks), workers))
         unequal = max(1, min(GROUPS_PER_THREAD * workers.threads, counting.most_groups(num_runs)))
         return min(len(chunks), groups_of_threads(exchange, workers) if exchange in BY_TASKS else unequal)
-    if workers.staging_memory is not None:
-        return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
     groups = count_groups(exchange, total_bytes, num_runs, len(chunks), workers)
+    if workers.staging_memory is not None:
+        staged = count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
+        return max(staged, groups) if exchange == "runs" else staged  # runs are on the host, whose memory is limited
     if exchange != "gather" and not workers.devices:
         return groups
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.

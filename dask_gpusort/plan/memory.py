@@ -203,6 +203,13 @@ def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
     return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory
 
 
+def fits_devices(order: Order, given: InputChunks, workers: Workers) -> bool:
+    """Whether one GPU can hold all keys and their sort, or several can sort them in turns."""
+    if workers.threads == 1 or workers.memory is None:
+        return fits_join(order, given, workers)
+    return make_turns(order, given, workers.memory, workers.threads).fits
+
+
 @dataclass(frozen=True)
 class Turns:
     """Account for the memory of an exchange on GPUs, in bytes for each key and its companions."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import dask
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from packaging.version import Version
 from support import oracle
+from support.labelled import CHUNKS, SOURCES, check, make_cube, make_dataset, methods_of_numpy
 from support.marks import grid
 from support.ranks import ranks_of_lanes
 
@@ -26,99 +26,16 @@ LazyLabels = pytest.importorskip("dask_gpusort.adapters.lazy_labels").LazyLabels
 
 pytestmark = pytest.mark.skipif(da.array_expr_enabled(), reason="xarray's functions need dispatch of NumPy functions")
 
-CHUNKS = {"time": 7, "y": 4, "x": 3}
-
-
-def make_cube(dtype="f4", times=30):
-    """Maps with coordinates of no, one and two dimensions; floats have NaN, and one pixel has nothing else."""
-    rng = np.random.default_rng(0)
-    keys = rng.normal(280, 10, (times, 5, 8)).astype(dtype)
-    if keys.dtype.kind == "f":
-        keys[rng.random(keys.shape) < 0.1] = np.nan
-        keys[:, 2, 3] = np.nan
-    coords = {
-        "time": pd.date_range("2020-01-20", periods=times),
-        "y": np.arange(5) * 2.0,
-        "area": (("y", "x"), rng.integers(0, 9, (5, 8))),
-        "run": 3,
-        "month": ("time", rng.integers(1, 5, times), {"units": "month"}),
-        "depth": ("time", np.where(rng.random(times) < 0.2, np.nan, rng.integers(0, 9, times))),
-    }
-    attrs = {"units": "K", "long_name": "temperature"}
-    cube = xr.DataArray(keys, dims=("time", "y", "x"), coords=coords, attrs=attrs, name="t")
-    cube.encoding = {"dtype": "int16", "scale_factor": 0.5, "chunks": (7, 4, 3)}
-    cube.time.encoding = {"units": "days since 2000-01-01"}
-    cube.depth.encoding = {"dtype": "int16"}
-    return cube
-
-
-def make_dataset():
-    """The cube with variables that have other dtypes, other orders of dimensions, or lack some of them."""
-    cube = make_cube()
-    return cube.to_dataset().assign(
-        rounded=make_cube("i2").transpose("y", "time", "x"),
-        count=("x", np.arange(8), {"units": "1"}),
-        name=("time", np.array(list("abc" * 10))),
-        scalar=7,
-    )
-
-
-SOURCES = [make_cube, make_dataset, lambda: make_cube("i4").rename(None)]
-
 
 @pytest.fixture(autouse=True)
 def only_numpy():
-    """Xarray's methods of arrays in memory are NumPy's; those of other libraries have other dtypes and roundings."""
-    with xr.set_options(use_bottleneck=False, use_numbagg=False):
+    with methods_of_numpy():
         yield
-
-
-def numbers_only(obj):
-    return {"numeric_only": True} if isinstance(obj, xr.Dataset) else {}
-
-
-def check(ours, expected, source, no_computation, *, indexes=True):
-    """Compare what `ours` gives for arrays in memory, and lazily for Dask arrays, with what is expected."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # empty slices
-        in_memory = ours(source)
-        assert not dask.is_dask_collection(in_memory)
-        xr.testing.assert_identical(in_memory, expected)
-        with no_computation():
-            lazy = ours(source.chunk(CHUNKS))
-        found = lazy.compute(scheduler="synchronous")
-    if not indexes:
-        found = found.set_xindex("time")
-    xr.testing.assert_identical(found, expected)
-    assert {name: coord.encoding for name, coord in found.coords.items()} == {
-        name: coord.encoding for name, coord in expected.coords.items()
-    }
-    for name, variable in found.variables.items() if isinstance(found, xr.Dataset) else [(None, found)]:
-        wanted = expected if name is None else expected.variables[name]
-        assert (variable.dtype, variable.dims, variable.encoding) == (wanted.dtype, wanted.dims, wanted.encoding)
-    return lazy
-
-
-@pytest.mark.parametrize("make", SOURCES)
-@pytest.mark.parametrize("dim", ["time", ["time", "x"], None, ...])
-@pytest.mark.parametrize("skipna", [None, False])
-def test_median_and_quantile(make, dim, skipna, raise_if_computes):
-    source = make()
-    number = numbers_only(source)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        medians = source.median(dim, skipna=skipna)
-        one = source.quantile(0.3, dim, skipna=skipna, **number)
-        several = source.quantile([0.05, 0.5], dim, method="lower", skipna=skipna, **number)
-    check(lambda x: x.gpusort.median(dim, skipna=skipna), medians, source, raise_if_computes)
-    check(lambda x: x.gpusort.quantile(0.3, dim, skipna=skipna, **number), one, source, raise_if_computes)
-    lower = {"method": "lower", "skipna": skipna, **number}
-    check(lambda x: x.gpusort.quantile([0.05, 0.5], dim, **lower), several, source, raise_if_computes)
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_attributes(keep):
-    cube = make_cube().chunk(CHUNKS).assign_attrs(units="K")
+    cube = make_cube().chunk(CHUNKS)
     for found in (cube.gpusort.median("time", keep_attrs=keep), cube.gpusort.quantile([0.5], "y", keep_attrs=keep)):
         assert found.attrs == (cube.attrs if keep else {})
     with xr.set_options(keep_attrs=keep):
@@ -129,12 +46,11 @@ def test_attributes(keep):
 @pytest.mark.parametrize("make", SOURCES)
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("key", ["time", "month", "depth", ["month", "time"], ["month", "y"], "twice"])
-def test_sortby(make, ascending, key, raise_if_computes):
+def test_sortby(make, ascending, key):
     source = make()
     by = (lambda x: x["month"] * 2) if key == "twice" else key
-    expected = source.sortby(by, ascending)
     held = key == "time"
-    lazy = check(lambda x: x.gpusort.sortby(by, ascending), expected, source, raise_if_computes, indexes=held)
+    lazy = check(lambda x: x.gpusort.sortby(by, ascending), source, source.sortby(by, ascending), indexes=held)
     variables = lazy.variables if isinstance(lazy, xr.Dataset) else {"t": lazy}
     for name in set(variables) & {"t", "rounded"}:
         assert dict(variables[name].chunksizes) == {"time": (7, 7, 7, 7, 2), "y": (4, 1), "x": (3, 3, 2)}
@@ -195,6 +111,15 @@ def test_quantiles_are_a_scalar_or_a_sequence(chunked):
         (array.chunk(y=1) if chunked else array).gpusort.quantile([[0.5]], "y")
     with pytest.raises(TypeError, match="q is masked"):
         (array.chunk(y=1) if chunked else array).gpusort.quantile(np.ma.masked_equal([0.5, 1], 1), "y")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_the_remedy_for_medians_of_words_is_a_method_of_the_accessor(chunked):
+    words = xr.DataArray(list("cab"), dims="time")
+    words = words.chunk(time=2) if chunked else words
+    with pytest.raises(TypeError, match=r'use gpusort\.quantile\(0\.5, dim, method="lower"\)'):
+        words.gpusort.median("time")
+    assert words.gpusort.quantile(0.5, "time", method="lower").values == "b"
 
 
 def test_sortby_aligns_keys_by_their_labels():
@@ -311,7 +236,7 @@ def test_without_labels_there_is_nothing_to_align():
 
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("dim", ["time", "x"])
-def test_sort_values_and_argsort(dim, ascending, raise_if_computes):
+def test_sort_values_and_argsort(dim, ascending):
     for make in SOURCES:
         source = make()
         ds = source if isinstance(source, xr.Dataset) else source.to_dataset(name="t")
@@ -331,10 +256,8 @@ def test_sort_values_and_argsort(dim, ascending, raise_if_computes):
             wanted[function] = ds.drop_vars(labels).assign(arrays)
             if isinstance(source, xr.DataArray):
                 wanted[function] = wanted[function]["t"].rename(source.name)
-        check(lambda x: x.gpusort.sort_values(dim, ascending=ascending), wanted[oracle.sort], source, raise_if_computes)
-        lazy = check(
-            lambda x: x.gpusort.argsort(dim, ascending=ascending), wanted[oracle.argsort], source, raise_if_computes
-        )
+        check(lambda x: x.gpusort.sort_values(dim, ascending=ascending), source, wanted[oracle.sort])
+        lazy = check(lambda x: x.gpusort.argsort(dim, ascending=ascending), source, wanted[oracle.argsort])
         assert lazy.chunksizes == source.chunk(CHUNKS).chunksizes
 
 
@@ -354,7 +277,7 @@ def test_topk(k):
 @pytest.mark.parametrize("pct", [False, True])
 @pytest.mark.parametrize("dim", ["time", "y"])
 @pytest.mark.parametrize("ascending", [True, False])
-def test_rank(dim, pct, ascending, raise_if_computes):
+def test_rank(dim, pct, ascending):
     ds = make_dataset().assign_attrs(title="maps")
     own = [name for name, variable in ds.data_vars.items() if dim in variable.dims and name != "name"]
     ds = ds.drop_vars("name")
@@ -367,14 +290,9 @@ def test_rank(dim, pct, ascending, raise_if_computes):
         for name in own
     }
     wanted = ds[own].assign(arrays)
-    lazy = check(lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct), wanted, ds, raise_if_computes)
+    lazy = check(lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct), ds, wanted)
     assert lazy.t.chunks == ds.t.chunk(CHUNKS).chunks
-    check(
-        lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct),
-        wanted.t.assign_coords(ds.t.coords),
-        ds.t,
-        raise_if_computes,
-    )
+    check(lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct), ds.t, wanted.t.assign_coords(ds.t.coords))
     assert ds.t.gpusort.rank(dim, keep_attrs=False).attrs == {}
 
 

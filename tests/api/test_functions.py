@@ -25,6 +25,7 @@ from dask.callbacks import Callback
 from dask.utils import parse_bytes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from numpy.dtypes import StringDType
 from support import grouped, oracle
 from support import positions as at
 from support import strategies as ours
@@ -210,17 +211,18 @@ def sort_by_keys(draw: Any, shape: tuple[int, ...]) -> Case:
 
 def topk(draw: Any, shape: tuple[int, ...]) -> Case:
     array, axis = make(draw, shape), draw(st.integers(-len(shape), len(shape) - 1))
-    k, split, values = draw(st.integers(-130, 130)), draw(st.none() | st.integers(2, 4)), np.arange(math.prod(shape))
-    values = values.reshape(shape)
+    k, split = draw(st.integers(-130, 130)), draw(st.none() | st.integers(2, 4))
+    rows = (*shape, *draw(st.sampled_from([(), (3,), (2, 2)]))) if len(shape) == 1 else shape
+    values, form = np.arange(math.prod(rows)).reshape(rows), draw(st.sampled_from([list, tuple, next]))
 
     def call(x: Any, y: Any) -> Any:
-        found = dask_gpusort.topk(x, k, axis, values=[y], split_every=split)
+        found = dask_gpusort.topk(x, k, axis, values=form(iter([y])), split_every=split)
         both = (*found, dask_gpusort.argtopk(x, k, axis, split_every=split))
         assert {one.numblocks[axis] for one in both} == {1}
         return both
 
     first = oracle.argsort(array, axis, descending=k > 0).take(range(min(abs(k), shape[axis])), axis=axis)
-    return Case([array, values], call, [*(np.take_along_axis(one, first, axis) for one in (array, values)), first])
+    return Case([array, values], call, [*moved_by(first, axis, array, values), first])
 
 
 def top_k(draw: Any, shape: tuple[int, ...]) -> Case:
@@ -506,10 +508,11 @@ def take(draw: Any, shape: tuple[int, ...]) -> Case:
     own = draw(st.sampled_from([(0,), (5,), (90,), (3, 4), (2, 3, 2), ()])) if size else (0,)
     dtype, spread = draw(st.sampled_from(at.INDEX_DTYPES)), draw(st.sampled_from(at.SPREADS))
     indices = at.indices_below(size if mode == "raise" else 3 * size, own, dtype, 3, spread)
+    held = draw(st.sampled_from([indices, indices.tolist() if indices.size else indices]))
     # NumPy makes swapped byte orders native in its scalars.
     return Case(
-        [array, indices],
-        lambda x, i: dask_gpusort.take(x, i, axis, mode=mode),
+        [array, indices] if draw(st.booleans()) else [array],
+        lambda x, i=held: dask_gpusort.take(x, i, axis, mode=mode),
         [np.asarray(np.take(array, indices, axis, mode=mode), array.dtype)],
     )
 
@@ -985,6 +988,24 @@ def test_several_dimensions(name, data, shape):
     check(data, FUNCTIONS[name], shape)
 
 
+#: Strings and objects, some of them missing, and functions whose reference takes them.
+MISSING = [*(StringDType(na_object=one) for one in (math.nan, ours.UNKNOWN, np.datetime64("NaT"))), np.dtype(object)]
+OF_STRINGS = [
+    *("sort", "argsort", "sort_by_key", "sort_by_keys", "lexsort", "topk", "top_k", "merge_sorted", "is_sorted"),
+    *("unique", "nunique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "positions of intersect1d", "rank"),
+    *("searchsorted", "isin", "take"),
+]
+
+
+@pytest.mark.parametrize("name", OF_STRINGS)
+@given(data=st.data(), size=st.integers(0, 30), dtype=st.sampled_from(MISSING))
+def test_missing_strings(name, data, size, dtype):
+    """They are as NaN of floats. What sorts Python objects compares none of them."""
+    many = {"_dtype": lambda _: dtype, "random_bits": lambda _, dtype, __: ours.special(dtype)}
+    with mock.patch.multiple(ours, **many):
+        check(data, FUNCTIONS[name], (size,))
+
+
 SEVERAL_CHUNKS = st.tuples(st.integers(2, 120)) | SHAPES
 
 
@@ -1045,7 +1066,7 @@ def test_on_a_gpu(name, data, shape):
     ("name", "exchange"),
     [
         *product(("sort", "argsort", "sort_by_key", "lexsort", "key", "less"), ("runs", "tasks", "gather", "gang")),
-        *product(("take_along_axis", "put_along_axis"), ("runs",)),
+        *product(("take_along_axis", "put_along_axis", "grouped quantile"), ("runs",)),
     ],
 )
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))

@@ -56,16 +56,6 @@ def test_sources_of_every_kind(by, wanted, window, strategy):
             np.testing.assert_array_equal(calls[0].compute(scheduler=scheduler), want)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_on_a_cluster(on_cluster, strategy):
-    for labels in (LABELS, BY.map_blocks(np.copy)):
-        for wanted in (None, [4, 9, 1]):
-            found = dask_gpusort.median(X.map_blocks(np.copy), 0, by=labels, groups=wanted, window=3, strategy=strategy)
-            np.testing.assert_array_equal(
-                found.compute(), expected(wanted=None if wanted is None else np.array(wanted), window=3)
-            )
-
-
 def test_a_group_in_many_chunks_is_sorted_by_its_keys():
     """Groups that are larger than a chunk may be, or whose sizes are unknown; others are whole in their chunks."""
     array, labels = np.random.default_rng(0).permutation(3000) // 2, np.arange(3000) % 7 // 3
@@ -130,24 +120,6 @@ def test_unknown_sizes(wanted, strategy):
         dask_gpusort.median(source, 0, by=LABELS)
     with pytest.raises(ValueError, match="by of several axes needs known sizes"):
         dask_gpusort.median(source, (0, 1), by=da.zeros((60, 3), chunks=(11, 3))[da.from_array(mask, chunks=11)])
-
-
-@pytest.mark.parametrize(
-    ("shape", "axis", "labels"),
-    [((4, 0), 0, (4,)), ((0, 4), 0, (0,)), ((0, 3, 2), (2, 0), (2, 0)), ((2, 3, 0), (0, 1), (2, 3))],
-)
-@pytest.mark.parametrize("chunks", [-1, 2])
-def test_arrays_without_elements(shape, axis, labels, chunks):
-    x = da.from_array(np.empty(shape, "f4"), chunks=chunks)
-    for by_ in (np.zeros(labels, int), da.zeros(labels, dtype=int, chunks=chunks)):
-        for wanted, count in ((None, int(0 not in labels)), ([3, 0], 2)):
-            found = dask_gpusort.nanquantile(x, np.array([0.2, 0.3], "f4"), axis, by=by_, groups=wanted)
-            got = computed(found)
-            kept = np.delete(shape, axis).tolist()
-            first = min(np.atleast_1d(axis))
-            assert got.shape == (2, *kept[:first], count, *kept[first:])
-            assert got.dtype == found.dtype == np.float32
-            assert np.isnan(got).all()
 
 
 def test_groups_of_which_there_are_none():
@@ -267,14 +239,6 @@ def test_a_window_larger_than_the_axis_reaches_all_elements(by, window):
     np.testing.assert_array_equal(computed(found), want)
 
 
-def test_a_chunk_of_several_columns_is_finished_by_its_own_task():
-    array, labels = np.arange(60).reshape(12, 5), np.arange(12) % 4
-    x, by = da.from_array(array, chunks=(4, 5)), da.from_array(labels, chunks=5)
-    with dask.config.set({"gpusort.exchange": "device", "num_workers": 3}):
-        found = computed(dask_gpusort.median(x, axis=0, by=by, groups=[0, 1, 2, 3], strategy="sort"))
-    np.testing.assert_array_equal(found, [np.median(array[label::4], axis=0) for label in range(4)])
-
-
 def test_all_nan_groups_warn_as_numpy_does():
     x = da.from_array(np.array([1.0, np.nan, 2.0, np.nan]), chunks=2)
     for strategy in STRATEGIES:
@@ -341,21 +305,8 @@ def test_series_that_do_not_fit_a_chunk():
                 np.testing.assert_array_equal(computed(found), computed(whole))
 
 
-def test_ranks_are_those_of_pandas():
-    pd = pytest.importorskip("pandas")
-    keys, labels = np.random.default_rng(0).integers(0, 9, 200) / 2, np.array([*"abcd", None] * 40, object)
-    keys[::7] = np.nan
-    groups = pd.Series(keys).groupby(labels)
-    for method in ("average", "min", "max", "dense", "ordinal"):
-        for pct in (False, True):
-            if pct and method == "dense":
-                continue  # pandas divides by the number of distinct keys
-            found = dask_gpusort.rank(
-                da.from_array(keys, chunks=30), by=labels, method=method, nan_policy="omit", pct=pct
-            )
-            wanted = groups.rank(method.replace("ordinal", "first"), pct=pct)
-            np.testing.assert_allclose(computed(found), wanted.to_numpy(), rtol=1e-15)
-    text = dask_gpusort.explain_rank(da.from_array(keys, chunks=30), by=labels).detail
-    assert "groups    4" in text
+def test_nan_in_groups_raise_on_request():
+    x, labels = da.from_array(np.array([1, np.nan, 2, 3, 4]), chunks=3), np.array([*"abcd", None], object)
+    assert "groups    4" in dask_gpusort.explain_rank(x, by=labels).detail
     with pytest.raises(ValueError, match="contains nan"):
-        computed(dask_gpusort.mode(da.from_array(keys, chunks=30), by=labels, nan_policy="raise").mode)
+        computed(dask_gpusort.mode(x, by=labels, nan_policy="raise").mode)

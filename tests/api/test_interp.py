@@ -40,25 +40,6 @@ def test_points_in_any_groups(data, count, part):
         oracle.assert_same_values(computed(found), np.interp(AROUND.reshape(3, 5), xp, fp, right=7))
 
 
-@pytest.mark.parametrize("sizes", [(0, 4, 0, 0, 8, 7), (5, 0, 7, 0, 7)])
-def test_groups_without_points(sizes):
-    # Some needles are behind the last point of a group, before the first one of the next group that has one.
-    with groups(len(POINTS)):
-        found = dask_gpusort.interp(AROUND, *(da.from_array(one, chunks=(sizes,)) for one in (POINTS, VALUES)))
-    with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(computed(found), np.interp(AROUND, POINTS, VALUES))
-
-
-@pytest.mark.parametrize("values", [[3], [1j]])
-@pytest.mark.parametrize("count", [None, 3])
-def test_one_point(count, values):
-    xp, fp = (da.from_array(one, chunks=((0, 1, 0, 0),)) for one in (np.array([5]), np.array(values)))
-    x = [np.nan, 4, 5, 6]
-    with groups(count):
-        found = computed(dask_gpusort.interp(x, xp, fp, -1, -2))
-    np.testing.assert_array_equal(found, np.interp(x, [5], values, -1, -2))
-
-
 def test_elements_of_unknown_sizes_and_one_element():
     x = ours.forget_sizes(da.from_array(AROUND, chunks=4))
     np.testing.assert_array_equal(computed(dask_gpusort.interp(x, [-1, 1], [4, 5])), np.interp(AROUND, [-1, 1], [4, 5]))

@@ -15,14 +15,6 @@ import dask_gpusort
 from dask_gpusort.builders.request import pack_keys
 
 
-@pytest.mark.parametrize("shape", [(20, 300), (3, 40_000)])
-@pytest.mark.parametrize("dtypes", [("i4", "i4"), ("f8", "i8", "i8"), ("S9", "c16"), ("g", "i4")])
-def test_rows_of_a_chunk_are_sorted_separately(shape, dtypes):
-    keys = [ours.make(dtype, shape[0] * shape[1], "few", seed).reshape(shape) for seed, dtype in enumerate(dtypes)]
-    found = dask_gpusort.lexsort([da.from_array(key, chunks=-1) for key in keys])
-    np.testing.assert_array_equal(computed(found), np.lexsort(keys))
-
-
 @pytest.mark.parametrize("dtype", ["i4", "i8", "g"])
 def test_keys_with_different_unknown_chunks_are_refused_at_compute_time(dtype):
     # Without the check, the key of length 1 would be broadcast.

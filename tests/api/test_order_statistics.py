@@ -187,20 +187,6 @@ def test_other_arrays_are_converted():
     assert float(dask_gpusort.quantile(np.arange(5), 0.5)) == 2.0
 
 
-def test_auto_chooses_by_lanes():
-    def strategy(darr, axis):
-        return dask_gpusort.explain_quantile(darr, 0.5, axis).detail.split("strategy")[1].split(":")[0].strip()
-
-    assert strategy(da.zeros(10**8, chunks=10**6), None) == "samples"
-    assert strategy(da.zeros((4, 10**7), chunks=(2, 10**6)), 1) == "samples"
-    assert strategy(da.zeros((730, 300, 400), chunks=(73, 100, 100)), 0) == "rechunk"
-    assert strategy(da.zeros((730, 300, 400), chunks=(-1, 100, 100)), 0) == "blocks"
-    assert strategy(da.zeros(1000, chunks=100), None) == "rechunk"
-    text = dask_gpusort.explain_quantile(da.zeros(10**8, chunks=10**6), [0.1, 0.5]).detail
-    for word in ("lanes     1 of 100,000,000 keys", "passes    2 over", "held in memory", "rounds    1,"):
-        assert word in text
-
-
 def test_the_median_of_fractions():
     array = OBJECT_KEYS["fractions"]
     assert computed(dask_gpusort.median(da.from_array(array, chunks=4))) == np.median(array)

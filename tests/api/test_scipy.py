@@ -167,38 +167,28 @@ def test_several_axes_keywords_and_float32():
 
 @inside
 @pytest.mark.parametrize("nan_policy", ["propagate", "omit", "raise"])
-@pytest.mark.parametrize("method", ["average", "min", "dense"])
-def test_rankdata(nan_policy, method, raise_if_computes):
-    samples, lazy = pairs()
-    with raise_if_computes() if method == "average" or nan_policy == "raise" else contextlib.nullcontext():
-        found = [stats.rankdata(lazy[0], method, axis=axis, nan_policy=nan_policy) for axis in (None, 0, -1)]
-    for axis, ranks in zip((None, 0, -1), found, strict=True):
-        np.testing.assert_array_equal(computed(ranks), stats.rankdata(samples[0], method, axis=axis))
-    holes, filled = da.where(lazy[0] == 5, np.nan, lazy[0]), np.where(samples[0] == 5, np.nan, samples[0])
-    ranks = stats.rankdata(holes, method, axis=0, nan_policy=nan_policy)
+@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
+def test_rankdata(method, nan_policy, raise_if_computes):
+    """Also their dtypes, which depend on whether there are NaN."""
+    whole = pairs()[0][0]
+    for array in (whole, whole.astype("i4"), whole[:0]):
+        lazy = da.from_array(array, chunks=(25, 2))
+        for axis in (None, 0, -1):
+            with raise_if_computes() if method == "average" or nan_policy == "raise" else contextlib.nullcontext():
+                ranks = stats.rankdata(lazy, method, axis=axis, nan_policy=nan_policy)
+            np.testing.assert_array_equal(computed(ranks), stats.rankdata(array, method, axis=axis), strict=True)
+    holes = np.where(whole == 5, np.nan, whole)
+    ranks = stats.rankdata(da.from_array(holes, chunks=(25, 2)), method, axis=0, nan_policy=nan_policy)
     if nan_policy == "raise":
         with pytest.raises(ValueError, match="contains nan"):
             computed(ranks)
-    elif nan_policy == "omit":
-        np.testing.assert_array_equal(computed(ranks), stats.rankdata(filled, method, axis=0, nan_policy="omit"))
+        return
+    wanted = stats.rankdata(holes, method, axis=0, nan_policy=nan_policy)
+    assert ranks.dtype == wanted.dtype
+    if nan_policy == "omit":
+        np.testing.assert_array_equal(computed(ranks), wanted)
     else:
-        assert np.isnan(computed(ranks)).all(axis=0).tolist() == np.isnan(filled).any(axis=0).tolist()
-
-
-@inside
-@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
-def test_dtypes_of_ranks(method):
-    samples = np.random.default_rng(0).integers(0, 9, (2, 40)).astype("f8")
-    samples[1, 3] = np.nan
-    for array in (samples[0].astype("i4"), samples[0], samples[:0]):
-        for nan_policy in ("propagate", "omit", "raise"):
-            found = stats.rankdata(da.from_array(array, chunks=7), method, nan_policy=nan_policy)
-            np.testing.assert_array_equal(computed(found), stats.rankdata(array, method), strict=True)
-    for nan_policy in ("propagate", "omit"):
-        found = stats.rankdata(da.from_array(samples[1], chunks=7), method, nan_policy=nan_policy)
-        wanted = stats.rankdata(samples[1], method, nan_policy=nan_policy)
-        assert found.dtype == wanted.dtype
-        np.testing.assert_array_equal(np.isnan(computed(found)), np.isnan(wanted))
+        assert np.isnan(computed(ranks)).all(axis=0).tolist() == np.isnan(holes).any(axis=0).tolist()
 
 
 @inside

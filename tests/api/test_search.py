@@ -8,12 +8,10 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from support import oracle
 from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.chunk import numpy_search
 
 INTEGERS = [
     (np.array([2**63 + 1, 2**63], np.uint64), np.array([2**63 - 1, -1, 5])),
@@ -80,21 +78,6 @@ def test_errors_of_the_computation():
     for count in (None, 2):
         with dask.config.set({"gpusort.groups": count}), pytest.raises(TypeError, match="float32"):
             computed(dask_gpusort.searchsorted(x, other))
-
-
-def test_needles_are_searched_in_blocks(monkeypatch):
-    monkeypatch.setattr(numpy_search, "LEAST_KEYS", 1)
-    monkeypatch.setattr(numpy_search, "LEAST_NEEDLES", 1)
-    monkeypatch.setattr(numpy_search, "BLOCK_NEEDLES", 8)
-    for dtype in ("f8", "i2", "U4", "c16"):
-        keys = oracle.sort(ours.make(dtype, 400, "few"))
-        needles = ours.make(dtype, 300, "few", seed=1)
-        x, v = da.from_array(keys, chunks=90), da.from_array(needles, chunks=100)
-        for side in ("left", "right"):
-            assert (
-                computed(dask_gpusort.searchsorted(x, v, side)).tolist()
-                == np.searchsorted(keys, needles, side).tolist()
-            )
 
 
 TEXT = ["fig" * 6, "pear" * 5, "a", "aa", "", "pear", "b"]

@@ -1,4 +1,4 @@
-"""Tests of `take` against NumPy: any axis, indices of any shape, every mode."""
+"""Tests of `take` and `topk`: sequences of indices, empty axes, and how often the source is read."""
 
 from __future__ import annotations
 
@@ -6,30 +6,19 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support import oracle
 from support import positions as ours_at
 from support.sorting import check_sizes, computed
 
 import dask_gpusort
 
 
-@given(st.data(), st.sampled_from(("raise", "wrap", "clip")))
-def test_indices_in_memory(data, mode):
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("indices", [3, [], [True, False], range(11)], ids=repr)
+def test_sequences_of_indices(indices, axis):
     array = np.arange(240).reshape(12, 20)
-    axis = data.draw(st.sampled_from([None, 0, 1, -1]))
-    indices = data.draw(
-        st.sampled_from(
-            [3, [1], [], [5, -2, 5], np.array([[0, 1], [-1, 3]]), np.empty((2, 0), int), [True, False], range(11)]
-        )
-    )
-    x = ours_at.chunked(data.draw, array)
-    found = dask_gpusort.take(x, indices, axis, mode=mode)
-    wanted = np.asarray(np.take(array, indices, axis, mode=mode))
-    assert found.shape == wanted.shape
+    found = dask_gpusort.take(da.from_array(array, chunks=(5, 7)), indices, axis)
     check_sizes(found)
-    oracle.assert_same_bits(computed(found), wanted)
+    np.testing.assert_array_equal(computed(found), np.take(array, indices, axis), strict=True)
 
 
 def test_few_indices_in_memory_read_few_chunks():
@@ -92,3 +81,17 @@ def test_random_orders_that_are_computed_together():
     for (n, _, seed), order in zip(asked, found, strict=True):
         keys = np.random.Philox(np.random.SeedSequence(seed)).random_raw(n)
         np.testing.assert_array_equal(order, np.argsort(keys))
+
+
+def test_largest_keys_and_positions_computed_together_read_each_chunk_once():
+    read = []
+
+    def source(block):
+        read.append(len(block))
+        return block
+
+    x = da.from_array(np.arange(40.0), chunks=4).map_blocks(source, meta=np.empty(0))
+    read.clear()
+    both = dask.compute(dask_gpusort.topk(x, 3), dask_gpusort.argtopk(x, 3), scheduler="synchronous")
+    assert [found.tolist() for found in both] == [[39, 38, 37]] * 2
+    assert read == [4] * 10

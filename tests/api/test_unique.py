@@ -1,4 +1,4 @@
-"""Tests of `unique` and its relatives against NumPy."""
+"""Tests of `unique` and its relatives, ranks and sets, against NumPy."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from support import oracle
 from support.marks import for_each
-from support.sorting import check_sizes
+from support.ranks import ranks_of_lanes
+from support.sorting import check_sizes, computed
 
 import dask_gpusort
 from dask_gpusort.chunk import distinct, numpy_ops
+from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
 
 compute = functools.partial(dask.compute, scheduler="synchronous")
 #: The optional results: indices, inverse and counts.
@@ -99,3 +101,35 @@ def test_a_wrong_chunk_size_is_named():
     x = da.map_blocks(lambda block: block[:2], da.ones(10, chunks=5), chunks=((5, 5),), dtype="f8")
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         dask_gpusort.unique(x).compute(scheduler="synchronous")
+
+
+@pytest.mark.parametrize("shape", [(40,), (8, 5)])
+@pytest.mark.parametrize("axis", [None, 0])
+def test_nan_raise_on_request(shape, axis):
+    array = np.arange(40.0).reshape(shape)
+    x = da.from_array(array, chunks=7)
+    found = dask_gpusort.rank(x, axis, method="min", nan_policy="raise")
+    oracle.assert_same_bits(computed(found), ranks_of_lanes(array, axis, "min", "raise", False).astype(np.int64))
+    assert found.dtype == np.int64
+    with pytest.raises(ValueError, match="The input contains nan values"):
+        computed(dask_gpusort.rank(da.where(x == 3, np.nan, x), axis, nan_policy="raise"))
+
+
+def test_all_policies_and_methods_are_known():
+    assert METHODS == ("average", "min", "max", "dense", "ordinal")
+    assert NAN_POLICIES == ("propagate", "omit", "raise")
+
+
+@pytest.mark.parametrize("name", ["union1d", "intersect1d", "setdiff1d", "setxor1d"])
+def test_sets_of_other_shapes_and_dtypes(name):
+    pairs = [
+        (np.arange(12).reshape(3, 4), np.array([[3.0], [7.5]])),
+        (np.array(4), np.arange(6)),
+        # They are compared as floats, which cannot hold all of them; a difference keeps the dtype of its values.
+        (np.array([2**53 + 1, 5, 2**53]), np.array([1.5, 5.0])),
+    ]
+    for pair in pairs[: 3 if name == "setdiff1d" else 2]:
+        found = getattr(dask_gpusort, name)(*(da.from_array(one, chunks=2) for one in pair))
+        wanted = getattr(np, name)(*pair)
+        assert found.dtype == wanted.dtype
+        oracle.assert_same_bits(computed(found), wanted)

@@ -158,10 +158,10 @@ WRONG = {
     "device": [Wrong("gpu", ValueError, "device must be None or 'cuda'")],
     "strategy": [Wrong("fast", ValueError, "strategy must be one of")],
     "nan_policy": [Wrong("skip", ValueError, "nan_policy must be one of")],
-    "side": [Wrong("middle", ValueError, "side must be one of"), Wrong(1, TypeError, "side must be str")],
-    "mode": [Wrong("cycle", ValueError, "mode must be one of")],
-    "out": [Wrong(np.zeros(3), TypeError, "cannot fill out=: assign")],
-    "overwrite_input": [Wrong(True, TypeError, "leave overwrite_input=False")],
+    "side": [Wrong("middle", ValueError, "side must be 'left' or 'right'"), Wrong(1, TypeError, "side must be str")],
+    "mode": [Wrong("cycle", ValueError, "mode must be .*'(raise|largest)'.*got 'cycle'")],
+    "out": [Wrong(np.zeros(3), TypeError, "out is .*lazy: leave out out, and assign")],
+    "overwrite_input": [Wrong(True, TypeError, "overwrite_input is .*leave overwrite_input out")],
     "indices": [
         Wrong([0.5], TypeError, "give indices as integers", lambda name: name.endswith("take")),
         Wrong(pd.array([1, None]), TypeError, "give indices as integers", lambda name: name.endswith("take")),
@@ -542,6 +542,40 @@ def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
     others = (ROWS,) if parameter == "keys" else ()
     message = message.replace("ITSELF", re.escape(f"{parameter}[0]" if several else parameter))
     refused(name, {**given, parameter: (wrong, *others) if several else wrong}, TypeError, f"^{named} {message}")
+
+
+class CupyArray(OtherArray):
+    """The same of CuPy, for which no GPU is needed."""
+
+    __module__ = "cupy"
+    dtype = np.dtype("i8")
+
+
+#: Parameters beside the array that a function works on, whose name is in the error.
+BESIDE = {
+    "a": ("v", "sorter", "weights", "indices"),
+    "ar1": ("ar2",),
+    "arr": ("indices", "values"),
+    "element": ("test_elements",),
+    "keys": ("values",),
+    "x": ("xp", "fp"),
+}
+
+
+@for_each((one, other, name) for one, others in BESIDE.items() for other in others for name in having(one, other))
+def test_arrays_of_two_libraries(first: str, other: str, name: str) -> None:
+    array = da.zeros(12, dtype=int, chunks=4)
+    array._meta = CupyArray()
+    given = {**arguments_of(name, X), **({"axis": 0} if first == "arr" else INVERTED if other == "weights" else {})}
+    given[other] = (array,) if name == "sort_by_key" else array
+    named = f"{first} has numpy chunks and {other}( 0)? cupy chunks: move one of them, with map_blocks"
+    refused(name, given, TypeError, named)
+
+
+def test_merged_arrays_of_two_libraries() -> None:
+    array = da.zeros(12, dtype=int, chunks=4)
+    array._meta = CupyArray()
+    refused("merge_sorted", {"arrays": (X, array)}, TypeError, "array 0 has numpy chunks and array 1 cupy chunks: move")
 
 
 @for_each(product(FUNCTIONS, ["DataArray", "Dataset"]))

@@ -332,7 +332,7 @@ def test_what_is_left_to_xarray():
 def test_dates(skipna):
     dates = make_array("i8").astype("M8[D]").astype("M8[ns]").drop_vars("area")
     check(lambda x: x.groupby("kind").quantile([0.1, 0.5], skipna=skipna), dates, CHUNKS)
-    assert labelled_groups._median(None, chunked(dates, CHUNKS).groupby("kind"), skipna=skipna) is None  # no mean
+    assert labelled_groups._reduced(None, chunked(dates, CHUNKS).groupby("kind"), skipna=skipna) is None  # no mean
 
 
 @pytest.mark.parametrize("dtype", ["i2", "i8"])

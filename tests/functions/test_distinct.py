@@ -10,7 +10,7 @@ from support import oracle, programs
 
 from dask_gpusort.chunk.distinct import Columns
 from dask_gpusort.chunk.tie_groups import Ranking, rank_rows
-from dask_gpusort.functions import distinct
+from dask_gpusort.functions import distinct, sets
 from dask_gpusort.functions.program import Ends, ends_of_cuts
 from dask_gpusort.order import Order
 
@@ -83,7 +83,7 @@ def test_ranks_of_parts_in_groups(drawn, counts, groups, pct, method):
 
 @example([[[9]], [[8]]], "c16", 1, 1)
 @given(KEYS, st.sampled_from(["i2", "f4", "f8", "c16", "U2", "O"]), st.integers(0, 5), st.integers(1, 6))
-def test_tie_groups_of_two_sides(drawn, dtype, second, groups):
+def test_sets_of_two_arrays(drawn, dtype, second, groups):
     parts, _ = arrays_of(drawn, dtype)
     second = min(second, len(parts))
     first, other = (
@@ -92,7 +92,7 @@ def test_tie_groups_of_two_sides(drawn, dtype, second, groups):
     )
     for keep, function in (("both", np.intersect1d), ("first", np.setdiff1d), ("one", np.setxor1d)):
         *steps, merge = program(dtype, Columns(firsts=keep == "both"), groups, (VALUES,))
-        made = programs.run((*steps, distinct.MergeSides(merge.merged, second, keep)), parts, groups)[-1]
+        made = programs.run((*steps, sets.MergeSides(merge.merged, second, keep)), parts, groups)[-1]
         found = [np.concatenate(column) for column in zip(*(one.arrays for one in made), strict=True)]
         wanted = function(first, other, return_indices=True) if keep == "both" else [function(first, other)]
         if keep == "both":

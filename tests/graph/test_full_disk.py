@@ -20,12 +20,13 @@ import dask_gpusort
 
 distributed = pytest.importorskip("distributed")
 runs = pytest.importorskip("support.runs")
+handles = pytest.importorskip("dask_gpusort.graph.runs.handles")
 store = pytest.importorskip("dask_gpusort.graph.runs.store")
 
 ARRAY = ours.make("f8", 40_000, "zipf")
 #: The device that is always full: a write to it raises ENOSPC.
 FULL = Path("/dev/full")
-WRITE = store._write_all
+WRITE = handles.write_all
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def failing_disk(monkeypatch):
                     fail(data)
             return WRITE(file, data)
 
-        monkeypatch.setattr(store, "_write_all", write_what_fits)
+        monkeypatch.setattr(handles, "write_all", write_what_fits)
 
     return fail_after
 
@@ -83,7 +84,7 @@ def test_the_next_sort_works_after_a_full_disk(client, failing_disk, monkeypatch
         assert error.errno == errno.ENOSPC
         assert re.search(r"disk of worker .* is full.*free space.*temporary-directory in dask\.config", str(error))
         runs.check_nothing_is_left(client)
-    monkeypatch.setattr(store, "_write_all", WRITE)
+    monkeypatch.setattr(handles, "write_all", WRITE)
     oracle.assert_same_bits(sort(ARRAY).compute(), oracle.sort(ARRAY))
     np.testing.assert_array_equal(sort(-ARRAY).compute(), np.sort(-ARRAY))
 
@@ -101,7 +102,7 @@ def test_other_disks_take_over(client, tmp_path, monkeypatch, full):
         WRITE(file, data)
         written[disk] += data.nbytes
 
-    monkeypatch.setattr(store, "_write_all", write_or_not)
+    monkeypatch.setattr(handles, "write_all", write_or_not)
     for disk in written:
         (tmp_path / disk).mkdir()
     with dask.config.set({"gpusort.directories": [str(tmp_path / disk) for disk in written]}):

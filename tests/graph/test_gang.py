@@ -284,14 +284,14 @@ def test_an_error_in_the_merge_is_the_error_of_the_sort(client):
 
 def fails(times, folder):
     def replace(original):
-        def exchange(self, shards):
+        def exchange(self, *shards):
             for number in range(times):
                 try:
                     os.close(os.open(os.path.join(folder, f"failed-{number}"), os.O_CREAT | os.O_EXCL))
                 except FileExistsError:
                     continue
                 raise OSError("no route to host")
-            return original(self, shards)
+            return original(self, *shards)
 
         return exchange
 
@@ -352,12 +352,12 @@ def test_an_exchange_over_a_slow_network_takes_its_time(client):
 
 
 def waits_once(original, gate):
-    def exchange(self, shards):
+    def exchange(self, *shards):
         if self.rank == 0 and not gate.arrived("exchange"):
             Path(gate.folder, "at-exchange").touch()
             while not self._aborted:
                 time.sleep(0.01)
-        return original(self, shards)
+        return original(self, *shards)
 
     return exchange
 

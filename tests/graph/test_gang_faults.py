@@ -21,6 +21,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 
 import dask
 import dask.array as da
@@ -76,13 +77,13 @@ class Stop:
             self.hold("secede", member.thread_state.key[1])
             secede()
 
-        def exchanges_held(work, start):
+        def exchanges_held(work, summaries):
             self.hold("cut", work.rank)
-            return exchanges(work, start)
+            return exchanges(work, summaries)
 
-        def finish_held(work):
+        def finish_held(work, *made):
             self.hold("merge", work.rank)
-            finish(work)
+            return finish(work, *made)
 
         async def fetch_held(comms, rank):
             if self.at == ("fetch", comms.rank) and rank == 0:
@@ -133,11 +134,11 @@ def client(stop):
         stop.open.set()
 
 
-def persisted(array=ARRAY):
+def persisted(array=ARRAY, make=np.copy):
     """An array with a chunk on each worker, so that there are three members."""
     workers = gangs.addresses(distributed.Client.current())
     with dask.annotate(workers=lambda key: [workers[key[1]]], allow_other_workers=True):
-        found = da.from_array(array, chunks=1000).map_blocks(np.copy)
+        found = da.from_array(array, chunks=1000).map_blocks(make)
     found = found.persist(optimize_graph=False)
     distributed.wait(found)
     return found
@@ -290,6 +291,26 @@ def test_killed_with_resources(client, stop, stage):
     check_result(futures)
 
 
+CALLS = count()
+
+
+def other_each_time(chunk):
+    return chunk + next(CALLS)
+
+
+def test_a_source_that_is_another_one_when_members_run_again(client, stop):
+    """Member 1 is lost when it has finished, and runs again for member 2."""
+    stop.at = STAGES["in memory"]
+    futures = futures_of(gang_sort(persisted(make=other_each_time)).persist())
+    assert stop.held.wait(SECONDS)
+    distributed.wait(futures[1], timeout=SECONDS)
+    remove(client, worker_of(client, 1))
+    stop.open.set()
+    for error in errors_of([futures[2], futures[1]]):  # the client hears later that it has lost a chunk
+        assert isinstance(error, RuntimeError)
+        assert "changes when it is computed again" in str(error)
+
+
 @pytest.mark.parametrize("event", ["killed", "paused"])
 def test_a_member_with_a_result_runs_again_elsewhere(client, stop, event):
     # It needs another worker only when others need it again, because it has its result till then.
@@ -342,12 +363,10 @@ async def add_workers(client, count, **options):
 def test_restart(client, stop, stage):
     futures, _ = sort_up_to(client, stop, stage)
     plugin = client.cluster.scheduler.plugins["gpusort-gang"]
-    numbers = plugin.gangs._numbers
     client.cluster.scheduler.client_desires_keys(keys=[futures[0].key], client=scheduler_plugin.CLIENT)
     client.restart(wait_for_workers=False)
     assert scheduler_plugin.CLIENT not in client.cluster.scheduler.clients
-    assert plugin.gangs._numbers is numbers, "a timer of an attempt before the restart fires for one after it"
-    assert not plugin._gathering
+    assert not plugin.gangs.gangs
     stop.open.set()
     stop.at = None
     added = client.sync(add_workers, client, 3)  # Dask restarts none without a nanny

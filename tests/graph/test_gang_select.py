@@ -20,7 +20,6 @@ distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
 drivers = pytest.importorskip("dask_gpusort.drivers.gang")
-member = pytest.importorskip("dask_gpusort.graph.gang.member")
 
 Q = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -89,9 +88,7 @@ def work_of(chunk):
 def test_a_source_that_changes_is_found_out():
     keys = ARRAY.copy()
     work, same, shorter = map(work_of, (keys, keys.copy(), keys[1:]))
-    assert work.identity() == same.identity() != shorter.identity()
-    with pytest.raises(RuntimeError, match=r"chunks of member 1 are not what .*changes when it is computed again"):
-        next(work.exchanges(member.Start([work.summaries] * 2, [1])))
+    assert work.checksum() == same.checksum() != shorter.checksum()
     keys[:] = 0
     with pytest.raises(RuntimeError, match="counts of the keys do not fit their samples"):
         gangs.attempt([work])

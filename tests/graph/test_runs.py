@@ -46,6 +46,8 @@ gangs = pytest.importorskip("support.gangs")
 runs = pytest.importorskip("support.runs")
 plugins = pytest.importorskip("dask_gpusort.graph.runs.plugins")
 keep_and_take = pytest.importorskip("dask_gpusort.graph.runs.keep_and_take")
+files = pytest.importorskip("dask_gpusort.graph.runs.files")
+handles = pytest.importorskip("dask_gpusort.graph.runs.handles")
 store = pytest.importorskip("dask_gpusort.graph.runs.store")
 
 SIZE, CHUNK = 6000, 500
@@ -54,7 +56,7 @@ SORTED = oracle.sort(ARRAY)
 
 
 def refuse(*_):
-    raise store.RunIsGone("of another host")
+    raise files.RunIsGone("of another host")
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def kept_in(monkeypatch):
 
     def change(where):
         monkeypatch.setattr(store, "MEMORY_SHARE", 0 if "files" in where else 1)
-        monkeypatch.setattr(store, "PICKLED_ROWS", 7)
+        monkeypatch.setattr(handles, "PICKLED_ROWS", 7)
         if "of others" in where:
             monkeypatch.setattr(keep_and_take, "read", refuse)
             monkeypatch.setattr(keep_and_take, "read_into", dict.fromkeys)
@@ -100,7 +102,7 @@ def nothing_is_left(own):
 @pytest.mark.parametrize("capacity", [0.0, 1e9])
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_slices_come_back(tmp_path, monkeypatch, make, capacity):
-    monkeypatch.setattr(store, "PICKLED_ROWS", 4)
+    monkeypatch.setattr(handles, "PICKLED_ROWS", 4)
     own = store_in(tmp_path, capacity)
     (handle,) = own.put("key", [make(np.arange(11))])
     assert os.path.exists(own.folder / handle.name) == (capacity == 0)
@@ -111,7 +113,7 @@ def test_slices_come_back(tmp_path, monkeypatch, make, capacity):
             oracle.assert_same_bits(one, other)
             assert one.dtype == other.dtype
     own.drop("key")
-    with pytest.raises(store.RunIsGone, match="address"):
+    with pytest.raises(files.RunIsGone, match="address"):
         own.take(handle.name, 0, 1)
     assert nothing_is_left(own)
 
@@ -121,24 +123,24 @@ def test_memory_is_read_by_its_path_while_it_is_kept(tmp_path, monkeypatch):
     own, other = store_in(tmp_path, 1e9), store_in(tmp_path)
     (handle,) = own.put("key", [Run(np.arange(9), (np.arange(18).reshape(9, 2),))])
     (later,) = own.put("other", [Run(np.arange(9))])
-    oracle.assert_same_bits(store.read(handle, 2, 5).values[0], np.arange(4, 10).reshape(3, 2))
+    oracle.assert_same_bits(handles.read(handle, 2, 5).values[0], np.arange(4, 10).reshape(3, 2))
     oracle.assert_same_bits(other.open(handle).keys, np.arange(9))
     # Another process may have that path.
     elsewhere = dataclasses.replace(handle, path=later.path)
-    with pytest.raises(store.RunIsGone, match="not its memory"):
-        store.read(elsewhere, 2, 5)
+    with pytest.raises(files.RunIsGone, match="not its memory"):
+        handles.read(elsewhere, 2, 5)
     assert other.open(elsewhere) is None
     own.drop("key")
     own._remover.submit(int).result()
     wait_for_closed_files()
     for one in (handle, dataclasses.replace(handle)):
-        with contextlib.nullcontext() if one is handle else pytest.raises(store.RunIsGone):
-            store.read(one, 2, 5)  # who has opened it may read on
+        with contextlib.nullcontext() if one is handle else pytest.raises(files.RunIsGone):
+            handles.read(one, 2, 5)  # who has opened it may read on
 
 
 def wait_for_closed_files():
     reader, writer = os.pipe()
-    store.Descriptor(writer)
+    files.Descriptor(writer)
     assert not os.read(reader, 1)  # the end: the other side is closed
     os.close(reader)
     return writer
@@ -163,8 +165,8 @@ def test_a_path_of_memory_may_be_that_of_something_else(tmp_path, kind):
             if kind == "closed":
                 file.close()
         elsewhere = dataclasses.replace(handle, path=f"/proc/{os.getpid()}/fd/{number}")
-        with pytest.raises(store.RunIsGone):
-            store.read(elsewhere, 2, 5)
+        with pytest.raises(files.RunIsGone):
+            handles.read(elsewhere, 2, 5)
 
 
 def test_too_many_open_files_are_told(tmp_path, monkeypatch):
@@ -173,13 +175,13 @@ def test_too_many_open_files_are_told(tmp_path, monkeypatch):
     def refuse_more(*_):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(store.os, "open", refuse_more)
+    monkeypatch.setattr(os, "open", refuse_more)
     with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
-        store.read(handle, 2, 5)
+        handles.read(handle, 2, 5)
 
 
 def test_memory_has_no_path_if_many_files_are_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "MOST_OPEN", 4)
+    monkeypatch.setattr(files, "MOST_OPEN", 4)
     own = store_in(tmp_path, 1e9)
     (handle,) = own.put("key", [Run(np.arange(9))])
     assert handle.path == ""
@@ -199,7 +201,7 @@ def test_a_key_that_is_made_again_replaces_its_runs(tmp_path):
     (second,) = own.put("key", [Run(np.arange(4))])
     own._remover.submit(int).result()
     assert os.listdir(own.folder) == [second.name]
-    with pytest.raises(store.RunIsGone):
+    with pytest.raises(files.RunIsGone):
         own.take(first.name, 0, 1)
     # Who asks for the first one is late: it is not gone, but made again.
     assert asyncio.run(own.serve([first.name], ["key"], [(0, 1)]))["status"] == "closes"
@@ -214,11 +216,11 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path, make):
     (handle,) = own.put("key", [make(np.arange(9))])
     size = os.stat(handle.path).st_size
     os.truncate(handle.path, size - 1)
-    with pytest.raises(store.RunIsGone):
+    with pytest.raises(files.RunIsGone):
         own.take(handle.name, 0, 9)
     assert own.open(handle) is None
     os.unlink(handle.path)
-    with pytest.raises(store.RunIsGone):
+    with pytest.raises(files.RunIsGone):
         own.take(handle.name, 0, 9)
 
 
@@ -226,16 +228,16 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path, make):
 @given(data=st.data())
 def test_a_changed_bit_is_found_where_it_is_read(tmp_path_factory, make, data):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "PART_BYTES", data.draw(st.sampled_from([8, 24, 64])))
-        patch.setattr(store, "BLOCK_BYTES", store.PART_BYTES * data.draw(st.integers(1, 3)))
-        patch.setattr(store, "PICKLED_ROWS", 4)
+        patch.setattr(files, "PART_BYTES", data.draw(st.sampled_from([8, 24, 64])))
+        patch.setattr(files, "BLOCK_BYTES", files.PART_BYTES * data.draw(st.integers(1, 3)))
+        patch.setattr(handles, "PICKLED_ROWS", 4)
         own = store_in(tmp_path_factory.mktemp("store"))
         (handle,) = own.put("key", [make(np.arange(23))])
         change_file(handle.path, data.draw(st.floats(0, 0.999)))
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, 23)] * 2)))
-        with pytest.raises(store.RunIsDamaged, match="other bytes than were written"):
+        with pytest.raises(files.RunIsDamaged, match="other bytes than were written"):
             own.take(handle.name, 0, 23)
-        with contextlib.suppress(store.RunIsDamaged):  # a part that is read may be the changed one
+        with contextlib.suppress(files.RunIsDamaged):  # a part that is read may be the changed one
             for one, other in zip(own.take(handle.name, start, stop).arrays, make(np.arange(23)).arrays, strict=True):
                 oracle.assert_same_bits(one, other[start:stop])
         own.close()
@@ -244,23 +246,23 @@ def test_a_changed_bit_is_found_where_it_is_read(tmp_path_factory, make, data):
 @given(data=st.data())
 def test_slices_of_a_changed_file_alone_are_lost(tmp_path_factory, data):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "PART_BYTES", 24)
-        patch.setattr(store, "BLOCK_BYTES", store.PART_BYTES * data.draw(st.integers(1, 9)))
+        patch.setattr(files, "PART_BYTES", 24)
+        patch.setattr(files, "BLOCK_BYTES", files.PART_BYTES * data.draw(st.integers(1, 9)))
         own = store_in(tmp_path_factory.mktemp("store"))
         rows = [Run(np.arange(k, 23), (np.arange(k, 23, dtype="u1"),)) for k in range(5)]
-        handles = own.put("key", rows)
+        kept = own.put("key", rows)
         changed = data.draw(st.integers(0, 4))
-        change_file(handles[changed].path, data.draw(st.floats(0, 0.999)))
+        change_file(kept[changed].path, data.draw(st.floats(0, 0.999)))
         ends = [
             (0, len(run)) if n == changed else sorted(data.draw(st.tuples(*[st.integers(0, len(run))] * 2)))
             for n, run in enumerate(rows)
         ]
         targets = [
-            store.empty_run(handle.like, stop - start) for handle, (start, stop) in zip(handles, ends, strict=True)
+            handles.empty_run(handle.like, stop - start) for handle, (start, stop) in zip(kept, ends, strict=True)
         ]
-        lost = store.read_into({n: (handles[n], ends[n][0], targets[n]) for n in data.draw(st.permutations(range(5)))})
+        lost = handles.read_into({n: (kept[n], ends[n][0], targets[n]) for n in data.draw(st.permutations(range(5)))})
         assert lost.keys() == {changed}
-        assert isinstance(lost[changed], store.RunIsDamaged)
+        assert isinstance(lost[changed], files.RunIsDamaged)
         for n in {*range(5)} - {changed}:
             for one, other in zip(targets[n].arrays, rows[n].arrays, strict=True):
                 oracle.assert_same_bits(one, other[slice(*ends[n])])
@@ -271,7 +273,7 @@ def test_a_file_is_closed_by_another_thread(monkeypatch):
     # The last one to close a removed file waits until the disk has its blocks back.
     threads, close = {}, os.close
     monkeypatch.setattr(
-        store.os, "close", lambda number: threads.setdefault(number, threading.current_thread()) and close(number)
+        os, "close", lambda number: threads.setdefault(number, threading.current_thread()) and close(number)
     )
     writer = wait_for_closed_files()
     monkeypatch.undo()
@@ -280,7 +282,7 @@ def test_a_file_is_closed_by_another_thread(monkeypatch):
 
 @given(data=st.data())
 def test_changed_bits_change_the_checksum_of_their_part(data):
-    size = data.draw(st.integers(1, 3 * store.PART_BYTES))
+    size = data.draw(st.integers(1, 3 * files.PART_BYTES))
     written = np.random.default_rng(size).integers(0, 256, size, np.uint8)
     # Any bit alone, or any of the lower half of some words.
     bits = {data.draw(st.integers(0, 8 * size - 1))}
@@ -290,10 +292,10 @@ def test_changed_bits_change_the_checksum_of_their_part(data):
     read = np.unpackbits(written, bitorder="little")
     read[list(bits)] ^= 1
     first, second = (
-        np.frombuffer(store.checksums(one), np.uint64) for one in (written, np.packbits(read, bitorder="little"))
+        np.frombuffer(files.checksums(one), np.uint64) for one in (written, np.packbits(read, bitorder="little"))
     )
-    assert len(first) == -(-size // store.PART_BYTES)
-    assert set(np.flatnonzero(first != second)) == {bit // 8 // store.PART_BYTES for bit in bits}
+    assert len(first) == -(-size // files.PART_BYTES)
+    assert set(np.flatnonzero(first != second)) == {bit // 8 // files.PART_BYTES for bit in bits}
 
 
 def test_an_error_of_the_disk_is_a_damaged_run(tmp_path, monkeypatch):
@@ -303,8 +305,8 @@ def test_an_error_of_the_disk_is_a_damaged_run(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(store.os, "preadv", fail)
-    with pytest.raises(store.RunIsDamaged, match="Input/output error"):
+    monkeypatch.setattr(os, "preadv", fail)
+    with pytest.raises(files.RunIsDamaged, match="Input/output error"):
         own.take(handle.name, 0, 9)
 
 
@@ -313,14 +315,14 @@ def test_an_error_of_the_disk_is_a_damaged_run(tmp_path, monkeypatch):
     ("code", "message"), [(errno.ENOSPC, "disk of worker address is full.*dask.config"), (errno.EIO, "error")]
 )
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, number, code, message):
-    writes, write = iter(range(1, 9)), store._write_all
+    writes, write = iter(range(1, 9)), handles.write_all
 
     def fail(file, view):
         if next(writes) == number:
             raise OSError(code, os.strerror(code))
         write(file, view)
 
-    monkeypatch.setattr(store, "_write_all", fail)
+    monkeypatch.setattr(handles, "write_all", fail)
     own = store_in(tmp_path)
     with pytest.raises(OSError, match=message) as caught:
         own.put("key", (Run(np.arange(9), (np.arange(9),)) for _ in range(2)))
@@ -632,9 +634,9 @@ def test_who_lists_counted_runs_gets_handles_alone(on_cluster, monkeypatch):
     (needed,) = (sorted(graph[key].dependencies, key=str) for key in listed)
     found = on_cluster.get(graph, needed)
     made = [one for one in found if not isinstance(one, turns.Listed)]
-    handles = [handle for one in made for handle in (one.runs if isinstance(one, turns.Turn) else [one])]
-    assert all(isinstance(one, store.Handle) for one in handles)
-    assert len(handles) == len(needed) - 1 > SIZE // CHUNK
+    kept = [handle for one in made for handle in (one.runs if isinstance(one, turns.Turn) else [one])]
+    assert all(isinstance(one, handles.Handle) for one in kept)
+    assert len(kept) == len(needed) - 1 > SIZE // CHUNK
     runs.check_nothing_is_left(on_cluster)
 
 

@@ -12,7 +12,6 @@ from support.marks import grid
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.chunk import ops_for
 from dask_gpusort.kernels import selecting
 
 pytestmark = pytest.mark.slow
@@ -55,11 +54,11 @@ def encode(keys):
     return codes_of.encode(keys.ravel()).reshape(keys.shape)
 
 
-def expected_extract(keys, low, high, ties):
+def expected_extract(keys, low, high):
     """Counts at the ends (rows, 4, brackets), and the sorted codes strictly inside of each row."""
 
     def floor(codes):
-        return codes_of.tie_floor(codes, keys.dtype) if ties else codes
+        return codes_of.tie_floor(codes, keys.dtype)
 
     counts, found = np.empty((len(keys), 4, low.shape[1]), np.int64), []
     for row, of_row, ends in zip(np.sort(encode(keys)), counts, np.stack([low, high], 1), strict=True):
@@ -73,12 +72,12 @@ def expected_extract(keys, low, high, ties):
     return counts, found
 
 
-def check_extract(device, keys, low, high, capacity=None, ties=True):
+def check_extract(device, keys, low, high, capacity=None):
     source = keys if isinstance(keys, device.cupy.ndarray) else device.array(keys)
     keys = source.get()
-    ends, inside = expected_extract(keys, low, high, ties)
+    ends, inside = expected_extract(keys, low, high)
     most = max((len(row) for row in inside), default=0)
-    got = kernels.extract([source], low, high, most if capacity is None else capacity, ties=ties)
+    got = kernels.extract([source], low, high, most if capacity is None else capacity)
     np.testing.assert_array_equal(got.ends, ends)
     np.testing.assert_array_equal(got.nans, is_nan(keys).sum(axis=1))
     np.testing.assert_array_equal(got.found, [len(row) for row in inside])
@@ -111,8 +110,7 @@ def test_extract_of_every_dtype(device, dtype, kind):
     for num_rows, length in ((1, 4001), (3, 700)):
         keys = draw(dtype, (num_rows, length), kind)
         for count in (1, 5):
-            for ties in (False, True):
-                check_extract(device, keys, *draw_brackets(keys, count, rng), ties=ties)
+            check_extract(device, keys, *draw_brackets(keys, count, rng))
 
 
 @pytest.mark.parametrize("length", [0, 1, 31, 32, 33, 255, 256, 257, 4095, 4096, 4097])
@@ -174,7 +172,7 @@ def test_rows_in_several_parts(device):
     rng = np.random.default_rng(10)
     keys = draw("f4", (2, 5001), "special")
     low, high = draw_brackets(keys, 3, rng)
-    ends, inside = expected_extract(keys, low, high, True)
+    ends, inside = expected_extract(keys, low, high)
     parts = [device.array(np.ascontiguousarray(part)) for part in np.split(keys, [7, 7, 3000], axis=1)]
     got = kernels.extract(parts, low, high, 5001)
     np.testing.assert_array_equal(got.ends, ends)
@@ -357,9 +355,8 @@ def test_many_keys_of_any_distribution(gpu, dtype, distribution):
     rng = np.random.default_rng(1)
     keys = make_keys(dtype, 3 * 1009 * 297, distribution)
     for shape, count in (((1, -1), 5), ((3, -1), 1), ((3 * 1009, -1), 2)):
-        for ties in (False, True):
-            rows = keys.reshape(shape)
-            check_extract(gpu, rows, *draw_brackets(rows, count, rng), ties=ties)
+        rows = keys.reshape(shape)
+        check_extract(gpu, rows, *draw_brackets(rows, count, rng))
     for num_lanes, length in ON_GPUS:
         lanes = make_keys(dtype, num_lanes * length, distribution)
         for axis, shape in enumerate(((length, num_lanes), (num_lanes, length))):
@@ -417,20 +414,3 @@ def test_extract_of_more_than_2_to_31_keys(cp):
     np.testing.assert_array_equal(got.ends[0, :, 0], below[[100, 101, 103, 104]])
     assert got.found[0] == below[103] - below[101]
     assert set(np.unique(got.inside[0, : got.found[0]].get())) == {101, 102}
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", OF_GPUS)
-def test_steps_of_a_chunk(cp, dtype):
-    keys = make_keys(dtype, LARGE, "special")
-    chunk, ops = cp.asarray(keys), ops_for(cp.empty(0))
-    assert ops.count_nans(chunk) == np.isnan(keys).sum()
-    codes = np.sort(encode(keys))
-    ends = codes_of.decode(codes[[LARGE // 4, LARGE // 2]].copy(), keys.dtype)
-    counts, inside = ops.extract(chunk, ends[:1], ends[1:])
-    floors = codes_of.tie_floor(codes, keys.dtype)
-    classes = codes_of.tie_floor(codes_of.encode(ends), keys.dtype)
-    sides = [np.searchsorted(floors, end, side) for end in classes for side in ("left", "right")]
-    sides[2] = max(sides[1:3])
-    np.testing.assert_array_equal(counts[:, 0], np.ravel(sides))
-    np.testing.assert_array_equal(np.sort(encode(inside.get())), codes[sides[1] : max(sides[1], sides[2])])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dask_gpusort.chunk.memory import USABLE_FRACTION, step_bytes
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, divide_chunks, make_plan
+from dask_gpusort.plan import InputChunks, Workers, divide_chunks, fits_devices, make_plan
 from dask_gpusort.plan.division import CHUNKS_IN_FLIGHT, GROUPS_IN_FLIGHT
 
 GIB = 1 << 30
@@ -73,3 +73,25 @@ def test_only_staged_plans_speak_of_the_gpu():
     assert "step      " in made.stated.text
     assert plan((1 << 20,) * 64, None).staging_memory is None
     assert "step      " not in plan((1 << 20,) * 64, None).stated.text
+
+
+def test_groups_of_kept_runs_fit_the_workers_too():
+    given, asked = InputChunks((1 << 24,) * 64), {"method": "auto", "exchange": "runs", "groups": None}
+
+    def count(memory, staging_memory):
+        workers = Workers(8, memory, staging_memory=staging_memory, processes=2)
+        return len(make_plan(ORDER, given, given.sizes, workers=workers, **asked).groups)
+
+    on_host, on_device = count(GIB // 4, None), count(64 * GIB, GIB)
+    assert min(on_host, on_device) > count(64 * GIB, 64 * GIB)
+    assert count(GIB // 4, 64 * GIB) >= on_host
+    assert count(64 * GIB, GIB) <= count(GIB // 4, GIB) >= on_host
+    assert count(GIB // 4, GIB) >= on_device
+
+
+@pytest.mark.parametrize(("devices", "largest"), [(1, 24), (2, 26)])
+def test_several_gpus_hold_more(devices, largest):
+    # One sorts all keys at once in three times their memory; several, in turns, up to half of theirs.
+    workers = Workers(devices, GIB, devices=True)
+    held = [size for size in range(20, 32) if fits_devices(ORDER, InputChunks((1 << size,) * 2), workers)]
+    assert held == list(range(20, largest + 1))

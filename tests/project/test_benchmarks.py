@@ -217,52 +217,6 @@ def test_a_wrong_result_of_several_gpus_is_detected() -> None:
     assert not data.summarize_chunk(np.zeros(3, "u4"), np.array([1, 0, 2], "u4")).in_order
 
 
-def tables(text: str) -> Iterator[list[dict[str, str]]]:
-    """The rows of each table, by column."""
-    for found in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        head, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in found.splitlines())
-        yield [dict(zip(head, row, strict=False)) for row in rows]
-
-
-def figures_of(cell: str) -> list[tuple[float, float]]:
-    """The least and the greatest number that is shown as each in a cell, without the baseline's name and the unit."""
-    texts = [text.replace(",", "") for text in re.findall(r"[\d,.]*\d", cell.rpartition(": ")[2])]
-    # Of large numbers three digits are shown.
-    errors = [max(10.0 ** -len(text.partition(".")[2]) / 2, float(text) / 200 * ("." not in text)) for text in texts]
-    return [(float(text) - error, float(text) + error) for text, error in zip(texts, errors, strict=True)]
-
-
-def test_ratios_are_those_of_the_figures_beside_them() -> None:
-    """Of documents and pages; a ratio to another baseline than the column says names it in brackets."""
-    seen = 0
-    texts = [*ROOT.glob("docs/**/*.md"), *RESULTS.glob("*.md")]
-    for rows in (rows for text in texts for rows in tables(text.read_text())):
-        for row in rows:
-            times = next((head for head in row if head.startswith("times")), "")
-            if not times or not row[times] or {"baseline", "ours", "ours, ms"}.isdisjoint(row):
-                continue
-            named = re.search(r"\((.+)\)$", row[times])
-            columns = row.get(
-                "baseline", row.get(f"{named[1] if named else times[len('times faster than ') :]}, ms", "")
-            )
-            for other, ratio in pairs_of(columns, row[times]):
-                # One figure is that of each ratio.
-                cells = figures_of(other), figures_of(row.get("ours", row.get("ours, ms", ""))), ratio
-                several = (one * max(map(len, cells)) if len(one) == 1 else one for one in cells)
-                for theirs, own, shown in zip(*several, strict=True):
-                    assert theirs[0] / own[1] <= shown[1], row
-                    assert shown[0] * own[0] <= theirs[1], row
-                    seen += 1
-    assert seen > 300
-
-
-def pairs_of(baselines: str, ratios: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Each baseline of a cell, and its ratios: one of several baselines, or those of the slashes of one."""
-    found = figures_of(ratios.partition(" (")[0])
-    several = baselines.split("; ")
-    yield from zip(several, [[one] for one in found], strict=True) if len(several) > 1 else [(baselines, found)]
-
-
 def test_results_of_numpy_are_not_stored_as_those_of_a_gpu() -> None:
     assert "elsewhere" in run("gpu.multi", "u32-28", "--library", "numpy", code=2)
 

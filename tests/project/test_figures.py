@@ -18,30 +18,14 @@ pytest.importorskip("psutil")
 pytest.importorskip("matplotlib")
 
 
-def figures() -> dict[str, Any]:
-    found: dict[str, Any] = load("figures.catalogue").FIGURES
-    return found
-
-
-def drawn(figure: Any, results: Path) -> Any:
-    """A figure as a matplotlib object."""
-    return load("figures.draw").draw(figure, figure.record(results))
-
-
-def test_every_figure_has_data_and_is_drawn() -> None:
-    results = ROOT / "benchmarks" / "results"
-    for name, figure in figures().items():
-        assert figure.record(results) is not None, name
-        assert drawn(figure, results).axes, name
-
-
-def test_a_figure_names_its_source() -> None:
-    records = load("harness.records")
-    points = [records.Point("algorithms", "auto", 10, [1.0])]
-    found = records.Record({"cpu": "EPYC", "commit": "0123456789abcdef"}, {}, points)
-    assert figures()["gpu_algorithms"].source(found) == "EPYC · commit 0123456789"
-    found.machine["device"] = "NVIDIA H200, NVIDIA H200"
-    assert figures()["gpu_algorithms"].source(found) == "NVIDIA H200 · commit 0123456789"
+def test_every_figure_has_data_and_is_drawn_with_its_source() -> None:
+    for name, figure in load("figures.catalogue").FIGURES.items():
+        found = figure.record(ROOT / "benchmarks" / "results")
+        assert found is not None, name
+        assert load("figures.draw").draw(figure, found).axes, name
+        for device, shown in {"": "EPYC", "NVIDIA H200, NVIDIA H200": "NVIDIA H200"}.items():
+            found.machine = {"cpu": "EPYC", "commit": "0123456789abcdef"} | ({"device": device} if device else {})
+            assert figure.source(found) == f"{shown} · commit 0123456789"
 
 
 class FakeCupy:

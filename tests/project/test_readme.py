@@ -6,7 +6,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
 from test_benchmarks import ROOT, load, run
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -44,12 +43,3 @@ def test_every_table_has_two_markers() -> None:
         text = path.read_text()
         markers = len(re.findall(r"^<!-- (?:table: .*|end of table) -->$", text, re.MULTILINE))
         assert markers == 2 * len(load("documents.blocks").BLOCK.findall(text)), path
-
-
-@pytest.mark.parametrize("name", ["core_cpu", "cores_cpu", "gpu_table", "multi_gpu", "passes"])
-def test_a_table_shows_stored_numbers(name: str) -> None:
-    text = load("documents.blocks").TABLES[name](RESULTS, ROOT / "README.md")
-    lines = text.splitlines()
-    assert len({line.count("|") for line in lines}) == 1
-    assert len(lines) > 4
-    assert all(re.search(r"\d", line) for line in lines[2:])

@@ -66,7 +66,7 @@ def messages() -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                if name.endswith("Error") or name in {"warn", "kind", "KernelsUnavailable"}:
+                if name.endswith("Error") or name in {"warn", "kind", "KernelsUnavailable", "Excluded"}:
                     yield from ((path, text) for argument in node.args if (text := text_of(argument)) and " " in text)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dask_gpusort.graph.gang.coordinator import Member
 
 
-def member(worker, run_id, summaries=b"", offer=None):
-    return Member(worker, run_id, summaries, offer)
+def member(worker, run_id, summaries=b"", offer=None, checksum=0):
+    return Member(worker, run_id, checksum, summaries, offer)
 
 
 def ops(messages, *fields):

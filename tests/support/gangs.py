@@ -17,7 +17,7 @@ import numpy as np
 from dask.typing import Key
 from tlz import merge_with
 
-from dask_gpusort.graph.gang import communicator, member, tasks
+from dask_gpusort.graph.gang import communicator, tasks
 from dask_gpusort.graph.runtime import workers_of_cluster
 from support import oracle
 from support import strategies as ours
@@ -128,24 +128,26 @@ def found_by_gangs(*arrays: Any) -> tuple[Any, ...]:
     return found
 
 
-def attempt(works: Sequence[Any]) -> int:
-    """One attempt of the works of all members, without a cluster; gives the number of exchanges."""
-    start, count = member.Start([work.summaries for work in works], []), 0
-    exchanges = [work.exchanges(start) for work in works]
-    shards = [next(one) for one in exchanges]
-    while any(shards):
+def attempt(works: Sequence[Any]) -> tuple[int, list[Any]]:
+    """One attempt of the works of all members, without a cluster: the number of exchanges, and what each makes."""
+    summaries, count = [work.summaries for work in works], 0
+    exchanges = [work.exchanges(summaries) for work in works]
+    arriving: list[Any] = [None] * len(works)
+    while True:
+        given = [_given(*one) for one in zip(exchanges, arriving, strict=True)]
+        if all(map(callable, given)):
+            return count, [finish() for finish in given]
         count += 1
-        arriving = [[sent[rank] for sent, _ in shards] for rank in range(len(works))]
-        assert [list(map(len, runs)) for runs in arriving] == [list(lengths) for _, lengths in shards]
-        shards = [_next_shards(*one) for one in zip(exchanges, arriving, strict=True)]
-    return count
+        arriving = [[sent[rank] for sent, _ in given] for rank in range(len(works))]
+        assert [list(map(len, runs)) for runs in arriving] == [list(lengths) for _, lengths in given]
 
 
-def _next_shards(exchanges: Any, received: Sequence[Any]) -> Any:
+def _given(exchanges: Any, received: Any) -> Any:
+    """The next shards, or what finishes."""
     try:
         return exchanges.send(received)
-    except StopIteration:
-        return None
+    except StopIteration as end:
+        return end.value
 
 
 def addresses(client: Any) -> list[str]:
@@ -217,7 +219,6 @@ def state_of_gangs(client: Any) -> dict[str, Any]:
         left = {
             "members": plugin.members,
             "shards": plugin.outboxes.shards,
-            "filled": plugin.outboxes.filled,
             "data": [key for key in dask_worker.data if "sort-" in str(key)],
         }
         return {name: str(found) for name, found in left.items() if found}
@@ -275,10 +276,10 @@ def computed_despite_a_kill(client: Any, folder: Path, array: Any, rank: int, nu
     gate = Gate(folder)
 
     def waits(original: Any) -> Any:
-        def exchange(self: Any, shards: Any) -> Any:
+        def exchange(self: Any, *shards: Any) -> Any:
             if self.rank == 0 and self._exchanges == number:
                 gate.arrive("exchange")
-            return original(self, shards)
+            return original(self, *shards)
 
         return exchange
 

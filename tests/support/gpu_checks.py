@@ -36,3 +36,8 @@ def assert_bits(got: Any, wanted: np.ndarray[Any, Any]) -> None:
         f"{wrong.size} of {got.size} elements differ; "
         f"element {wrong[0]} is {got.ravel()[wrong[0]]}, expected {wanted.ravel()[wrong[0]]}"
     )
+
+
+def assert_values(got: Any, wanted: Any) -> None:
+    """Compare an array of a device as `numpy.testing.assert_array_equal`, of any dtype."""
+    np.testing.assert_array_equal(got.get(), wanted)

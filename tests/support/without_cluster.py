@@ -151,30 +151,31 @@ class Gangs(Client):
         try:
             for ends in (self.broken, -1) if self.broken >= 0 else (-1,):
                 work = job(arrays, spec.rank)
-                packed = meeting.all_of(spec.rank, pickle.dumps((work.identity(), work.summaries)))
-                start = member.Start([pickle.loads(one)[1] for one in packed], changed=[])
-                self._attempt(meeting, spec.rank, work.exchanges(start), ends)
-            work.finish()
+                packed = meeting.all_of(spec.rank, pickle.dumps((work.checksum(), work.summaries)))
+                exchanges = work.exchanges([pickle.loads(one)[1] for one in packed])
+                finish = self._attempt(meeting, spec.rank, exchanges, ends)
+            made: tuple[list[Any], ...] = finish()
         except threading.BrokenBarrierError:
             raise (meeting.error or AssertionError("a member waited in vain for others")) from None
         except BaseException as error:
             meeting.error = meeting.error or error
             meeting.barrier.abort()
             raise
-        return work.arrays
+        return made
 
-    def _attempt(self, meeting: Meeting, rank: int, exchanges: Any, ends: int) -> None:
+    def _attempt(self, meeting: Meeting, rank: int, exchanges: Any, ends: int) -> Any:
         received = None
         while ends:
             try:
                 shards = exchanges.send(received)
-            except StopIteration:
-                return
+            except StopIteration as end:
+                return end.value
             sent = meeting.all_of(rank, shards.sent)
             received = [shards[rank] if other == rank else as_sent(shards[rank]) for other, shards in enumerate(sent)]
             assert [len(run) for run in received] == list(shards.lengths)
             self.exchanges += 1
             ends -= 1
+        return None
 
 
 def as_sent(run: Any) -> Any:

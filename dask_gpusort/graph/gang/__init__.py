@@ -37,9 +37,8 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 
 ===================  ================================================================================
 `tasks`              the graph
-`select`             what a member does that searches an order statistic by samples
 `member`             a member's side of the conversation, on a worker's thread, and the plugin that passes messages
-`communicator`       how shards move: the protocol, and its implementation over the workers' own comms
+`communicator`       how shards move over the workers' own comms, or in a communicator that is kept
 `coordinator`        which gang runs when: pure bookkeeping, without a cluster
 `assignment`         where members run, and when a gang begins
 `scheduler_plugin`   connects the coordinator to Dask's scheduler: faults, time-outs

@@ -1,8 +1,8 @@
 """How shards move between the members of a gang.
 
-A `Communicator` is used by one member at a time, from one thread. There are two implementations. `WorkerComms` uses the
-connections that Dask's workers have with each other: with any placement, any chunks, and after any fault. A `Maker`
-makes the other, for members that all have a GPU of their own.
+There are two communicators (see `chunk.communicator`). `WorkerComms` uses the connections that Dask's workers have with
+each other: with any placement, any chunks, and after any fault. A `Maker` makes the other, for members that all have a
+GPU of their own.
 """
 
 from __future__ import annotations
@@ -10,23 +10,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
 
+from ...chunk.communicator import Aborted, Communicator
 from ...chunk.run import Run
 from .. import serialization
 from .._distributed import REMEDY, to_serialize
 
-#: Token of a gang, number of the attempt, rank of the sender.
-Sender: TypeAlias = tuple[str, int, int]
-#: A sender, and the number of the exchange in its attempt: a member may be one ahead of another.
+#: Token of a gang, numbers of the attempt, of the sender and of the exchange: a member may be one ahead of another.
 OutboxKey: TypeAlias = tuple[str, int, int, int]
 
 #: Seconds for which a worker waits for a member that has not cut its shards, before it answers that it has none yet.
 WAIT_SECONDS = 5.0
-
-
-class Aborted(Exception):
-    """The attempt was stopped: the member ends."""
 
 
 class Shards(NamedTuple):
@@ -38,56 +34,15 @@ class Shards(NamedTuple):
     lengths: list[int]  # keys that arrive from each rank
 
 
-class Communicator(Protocol):
-    """Move shards between the members of one attempt, in one exchange or several, one after the other."""
-
-    def exchange(self, shards: Shards) -> list[Run]:
-        """Give the complete shards from each rank, the own one perhaps as given; those sent are complete too.
-
-        After an error, other members may nevertheless have received everything.
-        """
-
-    def abort(self) -> None:
-        """Make the `exchange` in progress, or the next one, raise. Called from any thread, at any time, also twice."""
-
-
-class KeptCommunicator(Protocol):
-    """Move shards between the members of many attempts, one after another."""
-
-    def exchange(self, sent: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
-        """As `Communicator.exchange`."""
-
-    def abort(self) -> None:
-        """As `Communicator.abort`."""
-
-
-class Maker(Protocol):
-    """Make communicators of workers that have a GPU each, and keep them for later gangs of the same workers."""
-
-    # A worker whose `member.GangWorkerPlugin.maker` is not None offers to make one with every member that it
-    # runs.
-
-    def offer(self) -> bytes | None:
-        """Offer what all ranks need of one of them, such as NCCL's unique id; None if this worker cannot take part."""
-        # Any thread may call this. The offer is the same until `make` is called with it: it serves one communicator.
-
-    def make(self, offer: bytes, size: int, rank: int) -> KeptCommunicator:
-        """Make a communicator together with all other ranks, which do so at the same time, without waiting for them.
-
-        It is called on each worker that hears of the offer, whether its member still wants to exchange or not.
-        """
-
-
 class Reordered:
     """Use a kept communicator for members whose order is not that of its ranks (see `coordinator.rank_order`)."""
 
-    def __init__(self, kept: KeptCommunicator, ranks: Sequence[int]):
+    def __init__(self, kept: Communicator, ranks: Sequence[int]):
         self.kept, self.ranks = kept, ranks
 
-    def exchange(self, shards: Shards) -> list[Run]:
+    def exchange(self, sent: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
         members = sorted(range(len(self.ranks)), key=self.ranks.__getitem__)  # by rank
-        sent, lengths = [shards.sent[one] for one in members], [shards.lengths[one] for one in members]
-        received = self.kept.exchange(sent, lengths)
+        received = self.kept.exchange([sent[one] for one in members], [lengths[one] for one in members])
         return [received[rank] for rank in self.ranks]
 
     def abort(self) -> None:
@@ -104,20 +59,19 @@ class WorkerComms:
         self._fetching: Future[list[Run]] | None = None
         self._aborted = False
 
-    def exchange(self, shards: Shards) -> list[Run]:
+    def exchange(self, sent: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
         loop, own = self.outboxes.worker.loop.asyncio_loop, (self.token, self.attempt, self.rank)
-        offered = {rank: run for rank, run in enumerate(shards.sent) if rank != self.rank}
-        loop.call_soon_threadsafe(self.outboxes.fill, (*own, self._exchanges), offered)
-        self._fetching = asyncio.run_coroutine_threadsafe(self._fetch_all(shards.sent[self.rank]), loop)
+        loop.call_soon_threadsafe(self.outboxes.fill, (*own, self._exchanges), dict(enumerate(sent)))
+        self._fetching = asyncio.run_coroutine_threadsafe(self._fetch_all(), loop)
         if self._aborted:
             self.abort()
         try:
             received = self._fetching.result()
-            for rank, (run, length) in enumerate(zip(received, shards.lengths, strict=True)):
+            for rank, (run, length) in enumerate(zip(received, lengths, strict=True)):
                 if len(run) != length:
                     raise RuntimeError(f"member {rank} sent {len(run)} keys where the cuts say {length}")
         except BaseException as error:
-            loop.call_soon_threadsafe(self.outboxes.drop, own)
+            loop.call_soon_threadsafe(self.outboxes.drop, *own)
             if isinstance(error, CancelledError):
                 raise Aborted from None
             raise
@@ -129,24 +83,22 @@ class WorkerComms:
         if self._fetching is not None:
             self._fetching.cancel()
 
-    async def _fetch_all(self, own: Run) -> list[Run]:
-        ranks = range(len(self.addresses))
-        fetching = {rank: asyncio.ensure_future(self._fetch(rank)) for rank in ranks if rank != self.rank}
+    async def _fetch_all(self) -> list[Run]:
+        fetching = [asyncio.ensure_future(self._fetch(rank)) for rank in range(len(self.addresses))]
         try:
-            found = dict(zip(fetching, await asyncio.gather(*fetching.values()), strict=True))
+            return await asyncio.gather(*fetching)
         finally:
-            for one in fetching.values():  # when one fails, `gather` leaves the others, which would ask for ever
+            for one in fetching:  # when one fails, `gather` leaves the others, which would ask for ever
                 one.cancel()
-        return [found.get(rank, own) for rank in ranks]
 
     async def _fetch(self, rank: int) -> Run:
-        key = (self.token, self.attempt, rank, self._exchanges)
+        key = self.token, self.attempt, rank, self._exchanges
+        worker, peer = self.outboxes.worker, self.addresses[rank]
         while True:
             # The worker of another member may be this one: then nothing is copied.
-            if self.addresses[rank] == self.outboxes.worker.address:
+            if peer == worker.address:
                 reply = await self.outboxes.take(key, self.rank)
             else:
-                worker, peer = self.outboxes.worker, self.addresses[rank]
                 try:
                     reply = await worker.rpc(peer).sort_gang_take(key=list(key), to=self.rank)
                 except OSError as error:
@@ -162,26 +114,19 @@ class Outboxes:
 
     def __init__(self, worker: Any):
         self.worker = worker
-        self.shards: dict[OutboxKey, dict[int, Run]] = {}
-        self.filled: dict[OutboxKey, asyncio.Event] = {}
+        self.shards: dict[OutboxKey, dict[int, Run]] = {}  # by the rank of the member that fetches them
+        self._filled = asyncio.Event()  # when one is filled; then there is a new one
 
     def fill(self, key: OutboxKey, shards: dict[int, Run]) -> None:
         """Offer the shards of a member, by the rank of the member that fetches them."""
-        if shards:
-            self.shards[key] = shards
-        self._wake(key)
+        self.shards[key] = shards
+        self._filled.set()
+        self._filled = asyncio.Event()
 
-    def drop(self, sender: Sender) -> None:
+    def drop(self, token: str, attempt: int, rank: int) -> None:
         """Forget the shards of a member, of all exchanges of an attempt."""
-        for key in [key for key in {*self.shards, *self.filled} if key[:3] == sender]:
-            self.shards.pop(key, None)
-            self._wake(key)
-
-    def _wake(self, key: OutboxKey) -> None:
-        """Wake those who wait for a member's shards; without any, they ask again."""
-        event = self.filled.pop(key, None)
-        if event is not None:
-            event.set()
+        for key in [key for key in self.shards if key[:3] == (token, attempt, rank)]:
+            del self.shards[key]
 
     async def take(self, key: Sequence[Any], to: int) -> dict[str, Any]:
         """Handler: give the shard of a member for another one, once."""
@@ -190,17 +135,11 @@ class Outboxes:
         serialization.register()
         token, attempt, rank, number = key
         mine = (token, attempt, rank, number)
-        if mine not in self.shards:
-            event = self.filled.setdefault(mine, asyncio.Event())
-            try:
-                # Not `asyncio.wait_for`: before Python 3.12 it ignores that it is cancelled just after `drop`.
-                async with asyncio.timeout(WAIT_SECONDS):
-                    await event.wait()
-            except TimeoutError:
-                return {"status": "wait"}
-            finally:
-                if self.filled.get(mine) is event:
-                    self._wake(mine)  # others may wait for this event, which no longer would be set
+        # Not `asyncio.wait_for`: before Python 3.12 it ignores that it is cancelled just as what it waits for ends.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS):
+                while mine not in self.shards:
+                    await self._filled.wait()
         shards = self.shards.get(mine, {})
         shard = shards.pop(to, None)
         if shard is None:

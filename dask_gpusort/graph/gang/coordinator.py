@@ -14,17 +14,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
+from ...chunk.checks import changed_source
+
 START, CANCEL, ERROR = "sort-gang-start", "sort-gang-cancel", "sort-gang-error"
 #: To a worker, and not to a member: forget a communicator.
 CLOSE = "sort-gang-close"
 
-#: Exchanges that may fail, though no worker is lost, before the sort fails: the last one uses the workers' own comms.
-MOST_FAILURES = 2
 #: Communicators that are kept for one worker. Each takes memory of its GPUs, and sorts of a cluster mostly use the same
 #: workers.
 MOST_COMMUNICATORS = 8
-#: Bytes of a checksum, in front of the summaries of a member.
-DIGEST_BYTES = 4
 
 
 class Message(NamedTuple):
@@ -41,14 +39,10 @@ class Member:
 
     worker: str  # its address
     run_id: int
-    summaries: bytes  # checksum of the summaries of its runs, then they themselves, pickled
-    #: What its worker offers to make a communicator with the others (see `communicator.Maker`).
+    checksum: int  # of the summaries, by which a member that has changed is known
+    summaries: bytes  # of its runs, pickled
+    #: What its worker offers to make a communicator with the others (see `chunk.communicator.Maker`).
     offer: bytes | None = None
-
-    @property
-    def digest(self) -> bytes:
-        """Checksum of the summaries, by which a member that has changed is known."""
-        return self.summaries[:DIGEST_BYTES]
 
 
 @dataclass
@@ -88,12 +82,12 @@ class Gang:
     timeout: float  # in seconds, as in `config`
     ready: dict[int, Member] = field(default_factory=dict)  # members that wait, by rank
     attempt: Attempt | None = None  # the exchange in progress
-    #: The workers of each attempt that failed, though none of them is lost.
-    failures: list[set[str]] = field(default_factory=list)
+    #: The workers of an attempt that failed, though none of them is lost: the next one is the last.
+    failed_on: set[str] | None = None
     #: Checksums of the summaries that finished members have used, by rank.
-    digests: dict[int, bytes] = field(default_factory=dict)
-    #: Time-outs for which its members have waited for one that no worker runs.
-    waited: int = 0
+    checksums: dict[int, int] = field(default_factory=dict)
+    #: Since when its members have waited for one that no worker runs, as the caller tells time.
+    stuck_since: float | None = None
 
 
 class Gangs:
@@ -113,16 +107,9 @@ class Gangs:
         self._unconnected: set[tuple[str, ...]] = set()  # by `rank_order`: workers that did not connect
         self._used: dict[bytes, str] = {}  # offers of which a communicator was made, and their workers
         self._on_start, self._on_stop = on_start, on_stop
-        # Workers give shards to whoever knows the number of the attempt, so it cannot be guessed.
+        # Workers give shards to whoever knows the number of the attempt, so it cannot be guessed. It differs from those
+        # before a restart of the cluster, of which timers still run.
         self._numbers = count(secrets.randbits(62))
-
-    def forget_all(self) -> None:
-        """All tasks are forgotten, and all workers are new. Numbers of attempts go on: timers of earlier ones run."""
-        self.gangs.clear()
-        self.turns.clear()
-        self.communicators.clear()
-        self._unconnected.clear()
-        self._used.clear()
 
     def add(self, token: str, size: int, timeout: float) -> None:
         """A gang that may send events from now on; nothing if it is known."""
@@ -146,6 +133,9 @@ class Gangs:
         before = gang.ready.get(rank)
         messages = [_to(before, CANCEL, token, rank)] if before is not None else []
         gang.ready[rank] = member
+        if gang.checksums.get(rank, member.checksum) != member.checksum:
+            what = f"the chunks of member {rank} are not what they were when they were exchanged"
+            return messages + self.failed(token, changed_source(what))
         if len(gang.ready) == gang.size and token not in self.turns:
             self.turns.append(token)
         return messages + self._start()
@@ -159,11 +149,10 @@ class Gangs:
         running.exchanged.add(rank)
         if running.kept is not None:
             running.kept.connected = True
-        gang.digests = {number: member.digest for number, member in running.members.items()}
+        gang.checksums = {number: member.checksum for number, member in running.members.items()}
         if len(running.exchanged) < gang.size:
             return []
-        gang.attempt = None
-        gang.failures.clear()
+        gang.attempt = gang.failed_on = None
         return self._start()
 
     def broken(self, token: str, attempt: int, why: str) -> list[Message]:
@@ -171,11 +160,11 @@ class Gangs:
         gang = self.gangs.get(token)
         if gang is None or gang.attempt is None or gang.attempt.number != attempt:
             return []
-        gang.failures.append(gang.attempt.workers)
+        failed_on, gang.failed_on = gang.failed_on, gang.attempt.workers
         if gang.attempt.kept is not None and not gang.attempt.kept.connected:
             self._unconnected.add(gang.attempt.ranks)
-        if len(gang.failures) >= MOST_FAILURES:
-            return self.failed(token, _too_many_failures(len(gang.failures), why))
+        if failed_on is not None:
+            return self.failed(token, _failed_twice(why))
         return self._stop(token) + self._start()
 
     def left(self, token: str, rank: int) -> list[Message]:
@@ -198,7 +187,8 @@ class Gangs:
         running = [token for token, gang in self.gangs.items() if gang.attempt and worker in gang.attempt.workers]
         messages = [message for token in running for message in self._stop(token)]
         for gang in self.gangs.values():  # others notice the loss of a worker first, as an exchange that fails
-            gang.failures = [workers for workers in gang.failures if worker not in workers]
+            if gang.failed_on is not None and worker in gang.failed_on:
+                gang.failed_on = None
         for addresses in [addresses for addresses in self.communicators if worker in addresses]:
             messages += self._close(addresses)
         self._unconnected = {addresses for addresses in self._unconnected if worker not in addresses}
@@ -209,7 +199,7 @@ class Gangs:
         """A member raised an exception: the others raise it too."""
         if token not in self.gangs:
             return []
-        self.gangs[token].failures.clear()
+        self.gangs[token].failed_on = None
         return self._dismiss(token, ERROR, error=error) + self._start()
 
     def _dismiss(self, token: str, op: str, **fields: Any) -> list[Message]:
@@ -259,17 +249,15 @@ class Gangs:
     def _start_one(self, token: str, gang: Gang) -> list[Message]:
         members = {rank: gang.ready[rank] for rank in range(gang.size)}
         gang.ready.clear()
-        gang.waited = 0
+        gang.stuck_since = None
         kept, messages = self._communicator(gang, members)
         gang.attempt = attempt = Attempt(next(self._numbers), members, kept)
         self._on_start(token, attempt.number)
-        changed = [rank for rank, one in members.items() if gang.digests.get(rank) not in (None, one.digest)]
         fields = {
             "attempt": attempt.number,
             "addresses": _addresses(members),
             "summaries": [member.summaries for member in members.values()],
             "communicator": kept and (kept.epoch, kept.offer),
-            "changed": changed,
         }
         return messages + [_to(member, START, token, rank, **fields) for rank, member in members.items()]
 
@@ -279,7 +267,7 @@ class Gangs:
         # Each offer makes one communicator: of two, one would never connect. Offers of any rank will do.
         addresses = rank_order(_addresses(members))
         offers = {member.worker: member.offer for member in members.values()}
-        if gang.size == 1 or gang.failures or len(offers) < len(addresses) or None in offers.values():
+        if gang.size == 1 or gang.failed_on is not None or len(offers) < len(addresses) or None in offers.values():
             return None, []
         if addresses in self._unconnected:
             return None, []
@@ -325,8 +313,8 @@ def _to(member: Member, op: str, token: str, rank: int, **fields: Any) -> Messag
     return Message(member.worker, op, {"token": token, "rank": rank, "run_id": member.run_id, **fields})
 
 
-def _too_many_failures(failures: int, why: str) -> RuntimeError:
+def _failed_twice(why: str) -> RuntimeError:
     return RuntimeError(
-        f"the gang failed {failures} times to exchange keys between its workers, the last time because {why}: use "
+        f"the gang failed 2 times to exchange keys between its workers, the last time because {why}: use "
         "exchange='tasks', or set gpusort.gang_timeout if it needs more time"
     )

@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import distributed
 
 from ...chunk import communicator_maker, complete
-from ...chunk.checks import changed_source
+from ...chunk.communicator import Aborted, Communicator, Maker
 from ...chunk.run import Run
 from .._dask import Task
 from .._distributed import CheckedWorkerPlugin, clean_exception, context_meter, plugin_of_worker, thread_state
-from .communicator import Aborted, Communicator, KeptCommunicator, Maker, Outboxes, Reordered, Shards, WorkerComms
-from .coordinator import CANCEL, CLOSE, DIGEST_BYTES, ERROR, START, rank_order
+from .communicator import Outboxes, Reordered, Shards, WorkerComms
+from .coordinator import CANCEL, CLOSE, ERROR, START, rank_order
 
 NAME = "gpusort-gang"
 
@@ -39,7 +38,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
         self.outboxes = Outboxes(worker)
         #: Where each member of this worker takes messages (op, fields), by run id.
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
-        self._made: dict[tuple[str, ...], tuple[int, KeptCommunicator]] = {}  # changed on the worker's loop alone
+        self._made: dict[tuple[str, ...], tuple[int, Communicator]] = {}  # changed on the worker's loop alone
         self._makers: list[Maker | None] = []  # the maker, once it is known
         self._making = threading.Lock()
         worker.handlers["sort_gang_take"] = self.outboxes.take
@@ -71,7 +70,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
         if op == START and fields.get("communicator") is not None:
             self._make(rank, **fields)
         if op != START and "attempt" in fields:
-            self.outboxes.drop((token, fields["attempt"], rank))
+            self.outboxes.drop(token, fields["attempt"], rank)
         deliver = self.members.get(run_id)
         if deliver is not None:
             deliver(op, fields)
@@ -117,6 +116,11 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
 
 READY, EXCHANGED, BROKEN = "sort-gang-ready", "sort-gang-exchanged", "sort-gang-broken"
 
+#: Makes a member's chunks of each output, complete, once all shards have arrived.
+Finish: TypeAlias = Callable[[], tuple[list[Any], ...]]
+#: Gives the shards of an exchange, takes those that arrive, and so on.
+Exchanges: TypeAlias = Generator[Shards, Any, Finish]
+
 
 @dataclass(frozen=True)
 class GangSpec:
@@ -132,41 +136,20 @@ class GangSpec:
     instead: Task | None = None
 
 
-@dataclass(frozen=True)
-class Start:
-    """Start an attempt."""
-
-    summaries: list[Any]  # what each member reported, by rank
-    changed: list[int]  # members that reported something else than in an attempt in which others have finished
-
-    def check_unchanged(self) -> None:
-        """Refuse chunks that are not what they were in an attempt in which others have finished."""
-        for rank in self.changed:
-            raise changed_source(f"the chunks of member {rank} are not what they were when they were exchanged")
-
-
 class Work(Protocol):
-    """What a member does between its messages, and makes."""
+    """What a member does between its messages."""
 
     on_devices: bool  # whether its shards are on a GPU
-    arrays: tuple[list[Any], ...]  # what it has made once it has finished: chunks of each output
 
     @property
     def summaries(self) -> Any:
         """What the others must know to begin."""
 
-    def identity(self) -> bytes:
-        """What the checksum is of by which a change is known: the same bytes for the same keys in any process."""
+    def checksum(self) -> int:
+        """The checksum by which a change is known: the same one for the same keys in any process."""
 
-    def exchanges(self, start: Start) -> Generator[Shards, list[Run], None]:
-        """Give the shards of an exchange, take those that arrive, and so on."""
-
-    def finish(self) -> None:
-        """All shards have arrived: make the arrays, complete."""
-
-
-class Failed(Exception):
-    """The exchange of an attempt failed; the cause says how."""
+    def exchanges(self, summaries: list[Any]) -> Exchanges:
+        """Begin with the summaries of all members, by rank."""
 
 
 class Member:
@@ -185,40 +168,36 @@ class Member:
         if op != START and communicator is not None:
             communicator.abort()
 
-    def exchange(self, work: Work) -> None:
-        """Wait for the other members, exchange shards with them and finish.
+    def run(self, work: Work) -> tuple[list[Any], ...]:
+        """Wait for the other members, exchange shards with them, and give what is made.
 
         What the others raise is raised here. If an exchange fails, or another member is lost, this task ends, and Dask
         runs it again.
         """
-        checksum = zlib.crc32(work.identity()).to_bytes(DIGEST_BYTES)
         offer = self._maker and self._maker.offer()
-        packed = checksum + pickle.dumps(work.summaries, protocol=pickle.HIGHEST_PROTOCOL)
-        self._send(READY, summaries=packed, offer=offer)
+        summaries = pickle.dumps(work.summaries, protocol=pickle.HIGHEST_PROTOCOL)
+        self._send(READY, checksum=work.checksum(), summaries=summaries, offer=offer)
         with context_meter.meter("wait"):
             start = self._wait()
-        attempt, others = start["attempt"], [pickle.loads(one[DIGEST_BYTES:]) for one in start["summaries"]]
         try:
-            self._run(start, work.exchanges(Start(others, start["changed"])))
+            finish = self._exchange_all(start, work.exchanges(list(map(pickle.loads, start["summaries"]))))
         except Aborted:
             self._wait()
-        except Failed as failed:
-            self._send(BROKEN, attempt=attempt, why=repr(failed.__cause__))
-            self._wait()
-        self._send(EXCHANGED, attempt=attempt)
+        self._send(EXCHANGED, attempt=start["attempt"])
         with context_meter.meter("merge"):
-            work.finish()
+            return finish()
 
-    def _run(self, start: dict[str, Any], exchanges: Generator[Shards, Any, None]) -> None:
-        """Run all exchanges of an attempt."""
+    def _exchange_all(self, start: dict[str, Any], exchanges: Exchanges) -> Finish:
+        """All exchanges of an attempt, and what is done behind them."""
         received: list[Run] | None = None
         try:
             while True:
                 with context_meter.meter("cut"):
                     try:
                         shards = exchanges.send(received)
-                    except StopIteration:
-                        return
+                    except StopIteration as end:
+                        finish: Finish = end.value
+                        return finish
                     complete(shards.sent[0].keys)
                 with context_meter.meter("exchange"):
                     received = self._exchange(start, shards)
@@ -232,11 +211,12 @@ class Member:
                 self._communicator = self.plugin.communicator(self.spec.token, self.spec.rank, start)
             if not self._mailbox.empty():  # the message came before there was a communicator to abort
                 raise Aborted
-            return self._communicator.exchange(shards)
+            return self._communicator.exchange(*shards)
         except Aborted:
             raise
         except Exception as error:
-            raise Failed from error
+            self._send(BROKEN, attempt=start["attempt"], why=repr(error))
+            raise Aborted from error
 
     def _wait(self) -> dict[str, Any]:
         """The fields of the start; raises what another message says, the only one that may follow a start."""

@@ -13,6 +13,7 @@ from .._distributed import (
     CheckedSchedulerPlugin,
     Status,
     logs_errors,
+    monotonic,
     register_once,
     to_serialize,
 )
@@ -50,12 +51,9 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
     async def start(self, scheduler: Any) -> None:
         """Register the handlers, and the plugin of the workers."""
         await super().start(scheduler)
-        self.gangs = Gangs(self._watch_attempt, self._watch_stopped)
-        self.assignment = Assignment(scheduler, self._members)
-        self.specs: dict[Key, GangSpec] = {}  # the members that the scheduler knows
-        self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
+        self._begin(scheduler)
         self._unchecked: set[str] = set()
-        self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at
+        self._looked_at: set[str] = set()  # gangs whose missing members are looked at later
         self._everywhere: dict[bool, set[str]] = {False: set(), True: set()}  # see `_keep_where_members_are`
         handlers = {READY: self.handle_ready, EXCHANGED: self.handle_exchanged, BROKEN: self.handle_broken}
         scheduler.stream_handlers.update(handlers)
@@ -64,6 +62,13 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
             renewal = PeriodicCallback(lambda: self.assignment.renew(), 250 * scheduler.no_workers_timeout)
             scheduler.periodic_callbacks[NAME] = renewal  # the scheduler stops it in the end
             renewal.start()
+
+    def _begin(self, scheduler: Any) -> None:
+        """Begin without gangs."""
+        self.gangs = Gangs(self._watch_attempt, self._watch_stopped)
+        self.assignment = Assignment(scheduler, self._members)
+        self.specs: dict[Key, GangSpec] = {}  # the members that the scheduler knows
+        self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
 
     # Events from Dask.
 
@@ -125,13 +130,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten, and all workers start again."""
-        self.gangs.forget_all()
-        self.assignment = Assignment(scheduler, self._members)
-        self.specs.clear()
-        self._keys.clear()
-        for timeout in self._gathering.values():
-            scheduler.loop.remove_timeout(timeout)
-        self._gathering.clear()
+        self._begin(scheduler)
         scheduler.clients.pop(CLIENT, None)
 
     def valid_workers_downscaling(self, scheduler: Any, workers: list[Any]) -> list[Any]:
@@ -258,14 +257,14 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         self._look_later(token)
 
     def _look_later(self, token: str) -> None:
-        if token not in self._gathering:
-            timeout = self.gangs.gangs[token].timeout
-            self._gathering[token] = self.scheduler.loop.call_later(timeout, self._look_at_missing, token)
+        if token not in self._looked_at:
+            self._looked_at.add(token)
+            self.scheduler.loop.call_later(self.gangs.gangs[token].timeout, self._look_at_missing, token)
 
     @logs_errors
     def _look_at_missing(self, token: str) -> None:
         """Take members away from paused workers, on which they may never begin, and give up those that are stuck."""
-        self._gathering.pop(token, None)
+        self._looked_at.discard(token)
         gang = self.gangs.gangs.get(token)
         if gang is None or gang.attempt is not None:
             return
@@ -296,9 +295,6 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         del self._keys[spec.token][spec.rank]
         if not self._keys[spec.token]:
             del self._keys[spec.token]
-            timeout = self._gathering.pop(spec.token, None)
-            if timeout is not None:
-                self.scheduler.loop.remove_timeout(timeout)
             self.assignment.forget(spec.token)
             self._send(self.gangs.forget(spec.token))
         self._check_soon(spec.token)
@@ -317,9 +313,10 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         """Give up members that no worker runs: the memory of those that wait for them may be the reason."""
         nowhere = [one for one in missing if one.state == "no-worker" or _waits_for_paused(one)]
         nowhere = nowhere if self.scheduler.running else missing
-        gang.waited = gang.waited + 1 if nowhere else 0
-        if gang.waited > PATIENCE:
-            self._give_up(nowhere[0], f"waits for a worker that runs it for {gang.waited * gang.timeout:.0f} s already")
+        now = monotonic()
+        since = gang.stuck_since = (gang.stuck_since or now) if nowhere else None
+        if since is not None and now >= since + PATIENCE * gang.timeout:
+            self._give_up(nowhere[0], f"waits for a worker that runs it for {now - since:.0f} s already")
 
     def _watch_attempt(self, token: str, attempt: int) -> None:
         chunks = (chunk for state in self._members(token) for chunk in state.dependencies)

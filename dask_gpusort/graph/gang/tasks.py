@@ -40,8 +40,7 @@ def run_member(arrays: list[Any], job: Job, spec: GangSpec) -> tuple[list[Any], 
     with context_meter.meter("sort"):
         work = job(arrays, spec.rank)
     with enlist(spec, work.on_devices) as member:
-        member.exchange(work)
-    return work.arrays
+        return member.run(work)
 
 
 def run_as_chunk(arrays: list[Any], job: Job, spec: GangSpec) -> Any:

@@ -16,7 +16,9 @@ from distributed import Reschedule, get_worker
 from ...chunk.checks import changed_source
 from ...chunk.run import Run
 from .._distributed import REMEDY, Status, offload, plugin_of_worker
-from .store import Handle, RunIsGone, Store, checksums, empty_run, has_fixed_width, read, read_into
+from .files import RunIsGone, checksums
+from .handles import Handle, empty_run, has_fixed_width, read, read_into
+from .store import Store
 
 #: Name of the plugins of the scheduler and of workers, and of what the scheduler's is asked.
 NAME = "gpusort-runs"

@@ -25,8 +25,9 @@ from .._distributed import (
     wall_time,
 )
 from ..placement import make_transitions
+from .files import RunIsDamaged, RunIsGone
 from .keep_and_take import AGAIN, HEARD, LISTED, NAME, UNREACHED, unreached, watch_list
-from .store import RunIsDamaged, RunIsGone, Store, capacity_of
+from .store import Store, capacity_of
 
 DROP = "sort-run-drop"
 KEPT = "sort_run_kept"

@@ -4,13 +4,11 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from support.dask_gpu import DTYPES, on_device, sample
+from support.dask_gpu import on_device, sample
 
 import dask_gpusort
-from dask_gpusort import gpu_cluster, kernels
+from dask_gpusort import gpu_cluster
 from dask_gpusort.kernels.launch import loader
-from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
-from dask_gpusort.kernels.papers.passes import sort_keys
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -26,84 +24,6 @@ def several_groups():
         yield
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("method", ["radix", "merge"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_same_bits_as_numpy_chunks(dtype, method, descending):
-    host = sample(dtype, 30_000)
-    device, options = on_device(host, 4_001), {"descending": descending, "method": method}
-    for stable in (False, True):
-        ours = dask_gpusort.sort(device, stable=stable, **options)
-        theirs = dask_gpusort.sort(da.from_array(host, chunks=7_000), stable=stable, **options)
-        result = ours.compute()
-        assert isinstance(result, cupy.ndarray)
-        assert ours.chunks == device.chunks
-        assert bits(cupy.asnumpy(result)) == bits(theirs.compute())
-    positions = dask_gpusort.argsort(device, **options).compute()
-    assert isinstance(positions, cupy.ndarray)
-    expected = dask_gpusort.argsort(da.from_array(host, chunks=-1), **options).compute()
-    np.testing.assert_array_equal(cupy.asnumpy(positions), expected)
-
-
-@pytest.mark.parametrize("algorithm", [four_step, count_scan_reorder, split])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_papers_sorts_give_the_same_bits(dtype, algorithm):
-    for n in (0, 1, 1_023, 1_025, 40_009):
-        host = sample(dtype, n) if n > 32 else sample(dtype, 64)[:n]
-        found = cupy.asarray(host)
-        sort_keys(algorithm.sort, found, found)
-        assert bits(cupy.asnumpy(found)) == bits(
-            dask_gpusort.sort(da.from_array(host, chunks=-1), stable=False).compute()
-        )
-
-
-@pytest.mark.parametrize("algorithm", ["lsd", "msd"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_radix_sorts_give_the_same_bits(dtype, algorithm):
-    for n in (0, 1, 1_023, 1_025, 40_009):
-        host = sample(dtype, n) if n > 32 else sample(dtype, 64)[:n]
-        for descending in (False, True):
-            for stable in (False, True):
-                expected = dask_gpusort.sort(da.from_array(host, chunks=-1), descending=descending, stable=stable)
-                found = kernels.sort_keys(cupy.asarray(host), descending=descending, stable=stable, algorithm=algorithm)
-                assert bits(cupy.asnumpy(found)) == bits(expected.compute())
-
-
-@pytest.mark.parametrize("exchange", ["gather", "tasks"])
-def test_sort_by_key_moves_companions(exchange):
-    host = sample("f4", 20_000)
-    rows = np.arange(40_000, dtype="i8").reshape(20_000, 2)
-    keys, values, moved = dask_gpusort.sort_by_key(
-        on_device(host, 3_000),
-        on_device(np.arange(20_000, dtype="i4"), 3_000),
-        on_device(rows, (3_000, 1)),
-        exchange=exchange,
-    )
-    order = np.argsort(host, kind="stable")
-    assert bits(cupy.asnumpy(keys.compute())) == bits(host[order])
-    np.testing.assert_array_equal(cupy.asnumpy(values.compute()), order)
-    np.testing.assert_array_equal(cupy.asnumpy(moved.compute()), rows[order])
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2, None])
-def test_rows(axis):
-    host = sample("f8", 7 * 50 * 90).reshape(7, 50, 90)
-    device = on_device(host, (4, 20, 31))
-    np.testing.assert_array_equal(
-        cupy.asnumpy(dask_gpusort.sort(device, axis=axis).compute()), np.sort(host, axis=axis)
-    )
-    np.testing.assert_array_equal(
-        cupy.asnumpy(dask_gpusort.argsort(device, axis=axis).compute()), np.argsort(host, axis=axis, kind="stable")
-    )
-
-
-def test_unknown_chunk_sizes():
-    host = sample("i4", 30_000)
-    device = on_device(host, 4_000)
-    chosen = device[device % 3 == 0]
-    np.testing.assert_array_equal(cupy.asnumpy(dask_gpusort.sort(chosen).compute()), np.sort(host[host % 3 == 0]))
-
-
 def test_many_zeros_of_both_signs():
     host = np.zeros(3_000_000, "f4")
     host[::2] = -0.0
@@ -116,18 +36,6 @@ def test_keys_and_values_of_different_libraries():
         dask_gpusort.sort_by_key(on_device(np.arange(4), 2), da.arange(4, chunks=2))
 
 
-@pytest.mark.parametrize("descending", [False, True])
-def test_complex128(descending):
-    host = sample("c16", 30_000)
-    device = on_device(host, 4_001)
-    theirs = da.from_array(host, chunks=7_000)
-    for function in (dask_gpusort.sort, dask_gpusort.argsort):
-        found = function(device, descending=descending, stable=True).compute()
-        expected = function(theirs, descending=descending, stable=True).compute()
-        assert isinstance(found, cupy.ndarray)
-        assert bits(cupy.asnumpy(found)) == bits(expected)
-
-
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "i8", "f4"), ("c16", "?"), ("u1", "i2", "u1")], ids=str)
 def test_lexsort(dtypes):
     hosts = [sample(dtype, 30_000, seed) for seed, dtype in enumerate(dtypes)]
@@ -135,13 +43,6 @@ def test_lexsort(dtypes):
         found = dask_gpusort.lexsort([on_device(host, 4_001) for host in hosts], descending=descending).compute()
         expected = dask_gpusort.lexsort([da.from_array(host, chunks=7_000) for host in hosts], descending=descending)
         np.testing.assert_array_equal(cupy.asnumpy(found), expected.compute())
-
-
-@pytest.mark.parametrize("shape", [(3, 9_000), (200, 41)])
-def test_lexsort_of_rows(shape):
-    hosts = [sample(dtype, np.prod(shape), 5).reshape(shape) for dtype in ("f8", "i8")]
-    found = dask_gpusort.lexsort([on_device(host, (shape[0], 40)) for host in hosts]).compute()
-    np.testing.assert_array_equal(cupy.asnumpy(found), np.lexsort(hosts))
 
 
 def test_less():

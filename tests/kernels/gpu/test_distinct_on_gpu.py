@@ -38,30 +38,6 @@ def test_unique_of_few_values(dtype, values):
         assert int(dask_gpusort.nunique(x).compute()) == len(np.unique(host))
 
 
-def test_unique_of_a_matrix():
-    host = ours.make("f4", 6_000, "small").reshape(60, 100)
-    x = on_device(host, (25, 30))
-    check(dask_gpusort.unique(x, False, True, True), np.unique(host, False, True, True))
-    check(tuple(dask_gpusort.unique_all(x)), tuple(np.unique_all(host)))
-    assert int(dask_gpusort.nunique(x).compute()) == len(np.unique(host))
-
-
-@pytest.mark.parametrize("name", ["union1d", "intersect1d", "setdiff1d", "setxor1d"])
-@pytest.mark.parametrize("dtype", ["i8", "f4"])
-def test_sets(name, dtype):
-    first, second = ours.make(dtype, 5_000, "zipf", 0), ours.make(dtype, 3_000, "special", 1)
-    second[:1_000] = first[:1_000]
-    found = getattr(dask_gpusort, name)(on_device(first, 700), on_device(second, 500))
-    check(found, getattr(np, name)(first, second))
-
-
-def test_indices_and_differences_in_order():
-    first, second = np.random.default_rng(0).permutation(4_000), np.arange(0, 8_000, 3)
-    x, y = on_device(first, 700), on_device(second, 500)
-    check(dask_gpusort.intersect1d(x, y, return_indices=True), np.intersect1d(first, second, return_indices=True))
-    check(dask_gpusort.setdiff1d(x, y, assume_unique=True), np.setdiff1d(first, second, assume_unique=True))
-
-
 @pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
 @pytest.mark.parametrize("nan_policy", ["omit", "propagate"])
 @pytest.mark.parametrize("descending", [False, True])

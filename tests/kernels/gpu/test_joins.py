@@ -97,13 +97,15 @@ def sorting_tasks(darr: Any) -> int:
     return sum(name.startswith("sort-local") for name in names) or names.count(darr.name)
 
 
-def check(function: Callable[..., Sequence[Any]], hosts: Any, devices: Any, **options: Any) -> None:
-    """The same bits as NumPy chunks, from one task, and the input stays as it was."""
+def check(
+    function: Callable[..., Sequence[Any]], hosts: Any, devices: Any, in_one_task: bool = True, **options: Any
+) -> None:
+    """The same bits as NumPy chunks, perhaps from one task, and the input stays as it was."""
     before = [cupy.asnumpy(device.compute()) for device in devices]
     found = function(*devices, **options)
     wanted = function(*(da.from_array(host, chunks=-1) for host in hosts), **options)
     for darr, one, other in zip(found, dask.compute(*found), dask.compute(*wanted), strict=True):
-        assert sorting_tasks(darr) == 1
+        assert sorting_tasks(darr) == 1 or not in_one_task
         same(one, other)
     for device, old in zip(devices, before, strict=True):
         same(device.compute(), old)
@@ -122,24 +124,25 @@ def test_same_bits_as_numpy_chunks(function: str, layout: str, chunks: str, dtyp
     check(FUNCTIONS[function], hosts, [LAYOUTS[layout](host, CHUNKS[chunks]) for host in hosts])
 
 
-def test_output_chunks() -> None:
-    host = sample("f4", SIZE)
-    for chunks in (SIZE // 3, ((0, 5, SIZE - 5),), -1):
-        found = dask_gpusort.sort(apart(host, 4_001), stable=True, chunks=chunks)
-        assert found.chunks == da.empty(SIZE, chunks=chunks).chunks
-        same(found.compute(), dask_gpusort.sort(da.from_array(host, chunks=-1), stable=True).compute())
-        assert [block.shape[0] for block in dask.compute(*found.to_delayed())] == list(found.chunks[0])
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+@pytest.mark.parametrize("dtype", [*DTYPES, "c16"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_same_bits_in_several_groups(function: str, dtype: str, exchange: str) -> None:
+    hosts = sample(dtype, SIZE), np.arange(SIZE)
+    has_words = dtype == "c16" or function in ("lexsort", "words")
+    for method in ("auto" if has_words else "radix", "merge"):
+        devices = [on_device(host, 4_001) for host in hosts]
+        with dask.config.set({"gpusort.groups": 5}):
+            check(FUNCTIONS[function], hosts, devices, in_one_task=False, method=method, exchange=exchange)
 
 
-def test_a_mask() -> None:
-    hosts = sample("f4", SIZE), np.arange(SIZE)
-    keep = hosts[1] % 3 > 0
-    keys, values = (on_device(host, 4_001) for host in hosts)
-    mask = values % 3 > 0
-    got = dask.compute(*dask_gpusort.sort_by_key(keys[mask], values[mask]))
-    wanted = dask_gpusort.sort_by_key(*(da.from_array(host[keep], chunks=-1) for host in hosts))
-    for one, other in zip(got, dask.compute(*wanted), strict=True):
-        same(one, other)
+def test_rows_as_companions_in_several_groups() -> None:
+    host, rows = sample("f4", SIZE), np.arange(2 * SIZE).reshape(SIZE, 2)
+    for exchange in ("gather", "tasks"):
+        with dask.config.set({"gpusort.groups": 5, "gpusort.exchange": exchange}):
+            found = dask_gpusort.sort_by_key(on_device(host, 3_000), on_device(rows, (3_000, 1)))
+        for one, wanted in zip(dask.compute(*found), (host, rows), strict=True):
+            same(one, wanted[np.argsort(host, kind="stable")])
 
 
 @pytest.mark.parametrize("distribution", ["special", "bits"])

@@ -1,7 +1,5 @@
 """Order statistics of CuPy chunks by every strategy: the results equal NumPy's, and are CuPy arrays."""
 
-import contextlib
-
 import dask
 import dask.array as da
 import numpy as np
@@ -17,6 +15,8 @@ cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 Q = [0, 0.01, 0.25, 0.5, 0.999, 1]
+#: Groups of some labels, of which one is missing.
+OF_LABELS = {"groups": [7, -2, 200]}
 #: So many that joined lanes are sorted.
 MANY = np.linspace(0, 1, 40).tolist()
 
@@ -49,20 +49,6 @@ def test_joined(dtype, distribution, chunks):
         check(dask_gpusort.median(x), np.asarray(np.median(host)))
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2)])
-def test_joined_lanes(axis):
-    host = np.random.default_rng(0).random((50, 60, 70)).astype("f4")
-    host[1, 5] = np.nan
-    x = on_device(host, (20, 30, 40))
-    for name in ("quantile", "nanquantile"):
-        check(getattr(dask_gpusort, name)(x, Q, axis), getattr(np, name)(host, Q, axis))
-    found = dask_gpusort.nanmedian(x, axis, keepdims=True)
-    assert "join" in dask_gpusort.explain_quantile(x, 0.5, axis).detail
-    with pytest.warns(RuntimeWarning, match="All-NaN") if axis == 2 else contextlib.nullcontext():
-        expected = np.nanmedian(host, axis, keepdims=True)
-        check(found, expected)
-
-
 def test_lanes_of_a_matrix():
     host = np.random.default_rng(0).random((3, 100_000)).astype("f4")
     host[1, 5] = np.nan
@@ -86,31 +72,6 @@ def test_further_rounds(monkeypatch):
     check(dask_gpusort.quantile(x, Q, strategy="samples"), np.quantile(host, Q))
 
 
-@pytest.mark.parametrize("strategy", ["samples", "rechunk"])
-@pytest.mark.parametrize("axis", [None, 1])
-def test_weights(axis, strategy):
-    host = np.random.default_rng(0).random((3, 1000)).astype("f4")
-    host[1, 5] = np.nan
-    weights = np.random.default_rng(1).integers(0, 5, host.shape)
-    x = on_device(host, (2, 300))
-    moved = on_device(weights, (3, 100))
-    for name in ("quantile", "nanquantile"):
-        found = getattr(dask_gpusort, name)(
-            x, Q, axis, weights=moved, method="inverted_cdf", strategy=strategy, keepdims=True
-        )
-        check(found, getattr(np, name)(host, Q, axis, weights=weights, method="inverted_cdf", keepdims=True))
-
-
-@pytest.mark.parametrize("mode", ["largest", "smallest"])
-@pytest.mark.parametrize("axis", [0, 1])
-def test_top_k(axis, mode):
-    host = ours.make("i4", 60_000, "few").reshape(200, 300)
-    keys = -host if mode == "largest" else host
-    order = np.take(np.argsort(keys, axis, kind="stable"), range(7), axis)
-    found = dask_gpusort.top_k(on_device(host, (70, 90)), 7, axis=axis, mode=mode)
-    check(tuple(found), (np.take_along_axis(host, order, axis), order))
-
-
 @pytest.mark.parametrize("mode", ["largest", "smallest"])
 @pytest.mark.parametrize("dtype", ["u1", "u4", "i8", "f4", "f8"])
 def test_top_k_of_long_rows(dtype, mode):
@@ -126,36 +87,9 @@ def test_top_k_of_long_rows(dtype, mode):
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
-@pytest.mark.parametrize("labels", ["in memory", "lazy", "on the device", "with groups"])
-@pytest.mark.parametrize(("strategy", "window"), [("rechunk", 1), ("rechunk", 5), ("sort", 1), ("sort", 3)])
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8"])
-def test_groups(dtype, strategy, window, labels):
-    rng = np.random.default_rng(0)
-    host = ours.make(dtype, 2400, "few").reshape(800, 3)
-    if host.dtype.kind == "f":
-        host[rng.random(host.shape) < 0.1] = np.nan
-    names = rng.integers(-3, 9, len(host))
-    by = {"in memory": names, "on the device": on_device(names, 211)}.get(labels, da.from_array(names, chunks=300))
-    options = {"window": window, "strategy": strategy, "groups": [7, -2, 99] if labels == "with groups" else None}
-    known = [label for label in (options["groups"] or np.unique(names)) if label in names]
-    for function in ("quantile", "nanquantile"):
-        found = getattr(dask_gpusort, function)(on_device(host, (300, 2)), Q, axis=0, by=by, **options)
-        result = found.compute()
-        assert isinstance(result, cupy.ndarray)
-        assert result.dtype == found.dtype
-        half = window // 2
-        members = [
-            [at + step for at in np.flatnonzero(names == name) for step in range(-half, half + 1)] for name in known
-        ]
-        rows = [host[[at for at in own if 0 <= at < len(host)]] for own in members]
-        expected = np.stack([getattr(np, function)(own, Q, axis=0) for own in rows], axis=1)
-        np.testing.assert_array_equal(result[:, : len(known)].get(), expected)
-        assert bool(cupy.isnan(result[:, len(known) :]).all())
-
-
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8", "c16"])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_what_else_is_found_of_groups(dtype, axis):
+def test_groups(dtype, axis):
     """As of NumPy chunks."""
     host = ours.make(dtype, 2400, "few").reshape(800, 3)
     if host.dtype.kind == "f":
@@ -172,6 +106,12 @@ def test_what_else_is_found_of_groups(dtype, axis):
         lambda x, by: dask_gpusort.mode(x, None),
         lambda x, by: dask_gpusort.rank(x, axis, by=by, nan_policy="omit"),
     ]
+    if dtype != "c16":
+        ways = [{"strategy": strategy, "window": window} for strategy in ("rechunk", "sort") for window in (1, 5)]
+        functions = dask_gpusort.quantile, dask_gpusort.nanquantile
+        calls += [
+            lambda x, by, of=of, how=how: of(x, Q, axis, by=by, **how) for of in functions for how in (*ways, OF_LABELS)
+        ]
     chunks = (300, 2) if axis == 0 else (2, 300)
     for call in calls:
         for by in (names, da.from_array(names, chunks=300), on_device(names, 211)):

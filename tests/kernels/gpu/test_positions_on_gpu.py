@@ -34,35 +34,11 @@ def test_one_dimension(dtype, spread, exchange):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-@pytest.mark.parametrize("axis", [0, 1])
-def test_two_dimensions(axis, exchange):
-    rng = np.random.default_rng(0)
-    array, indices = rng.random((40, 50)), rng.integers(-40, 40, (40, 50))
-    x, at = on_device(array, (7, 9)), on_device(indices, (11, 13))
-    check(
-        ours_at.built(dask_gpusort.take_along_axis, exchange, 4, x, at, axis), np.take_along_axis(array, indices, axis)
-    )
-    wanted = array.copy()
-    np.put_along_axis(wanted, indices, indices / 2, axis)
-    check(ours_at.built(dask_gpusort.put_along_axis, exchange, 4, x, at, at / 2, axis), wanted)
-    for mode in ("wrap", "clip"):
-        found = ours_at.built(dask_gpusort.take, exchange, 4, x, at * 3, axis, mode)
-        check(found, np.take(array, indices * 3, axis, mode=mode))
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
 def test_indices_out_of_range_raise(exchange):
     x, at = on_device(np.arange(10), 3), on_device(np.array([0, 10]), 1)
     for function in (dask_gpusort.take, lambda a, b: dask_gpusort.take_along_axis(a, b, 0)):
         with pytest.raises(IndexError, match="index 10 is out of bounds for axis 0 with size 10"):
             ours_at.built(function, exchange, 2, x, at).compute()
-
-
-def test_a_sort_from_its_positions():
-    array = ours.make("f4", 20_000, "bits")
-    x = on_device(array, 3000)
-    with dask.config.set(scheduler="synchronous"):
-        check(dask_gpusort.take_along_axis(x, dask_gpusort.argsort(x)), np.sort(array))
 
 
 def test_indices_in_memory():

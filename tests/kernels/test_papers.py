@@ -1,16 +1,19 @@
-"""The papers' sorts and the scan on the CPU, against NumPy.
+"""The papers' sorts and the scan on the host, with random thread orders, and on a GPU, against NumPy.
 
-Arrays are poisoned and have canaries on both sides. Every launch draws a new order of threads.
+Arrays are poisoned and have canaries on both sides.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.gpu_checks import assert_bits, assert_values, expected_sorted
+from support.gpu_data import DTYPES, make_keys
+from support.marks import only_gpu, only_host
 
 from dask_gpusort.kernels.launch.launch import Launch, instance
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
-from dask_gpusort.kernels.papers.passes import THREADS, KeyValueArrays, keys_per_thread
+from dask_gpusort.kernels.papers.passes import THREADS, KeyValueArrays, keys_per_thread, sort_keys
 from dask_gpusort.kernels.primitives import scan
 
 ALGORITHMS = {"four_step": four_step, "split": split, "count_scan_reorder": count_scan_reorder}
@@ -55,10 +58,10 @@ def check_sort(sort, device, keys, value=None, given=True):
     out = KeyValueArrays(device.empty(n, keys.dtype), None if value is None else device.empty(n, value))
     sort(source, out)
     positions = np.argsort(keys, kind="stable")
-    np.testing.assert_array_equal(out.keys, keys[positions])
+    assert_values(out.keys, keys[positions])
     if value:
-        np.testing.assert_array_equal(out.values, positions if values is None else values[positions])
-    np.testing.assert_array_equal(source.keys, keys)
+        assert_values(out.values, positions if values is None else values[positions])
+    assert_values(source.keys, keys)
 
 
 @pytest.mark.parametrize("dtype", TILES)
@@ -96,7 +99,7 @@ def test_sorts_in_place(device, algorithm):
     keys = random_keys(np.random.default_rng(5), "u4", 3001)
     columns = KeyValueArrays(device.array(keys))
     ALGORITHMS[algorithm].sort(columns, columns)
-    np.testing.assert_array_equal(columns.keys, np.sort(keys))
+    assert_values(columns.keys, np.sort(keys))
 
 
 @pytest.mark.parametrize("radix_bits", four_step.RADIX_BITS)
@@ -106,6 +109,17 @@ def test_four_step_sorts_by_any_digit_width(device, radix_bits):
 
     dtype, value = WIDTHS_PAIR
     check_sort(sort, device, random_keys(np.random.default_rng(6), dtype, 4099), value)
+
+
+@only_gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sorts_keys_of_every_dtype(device, algorithm, dtype):
+    for n in (0, 1, 1_023, 1_025, 40_009):
+        keys = make_keys(dtype, n, "special")
+        found = device.array(keys)
+        sort_keys(ALGORITHMS[algorithm].sort, found, found)
+        assert_bits(found, expected_sorted(keys, False))
 
 
 def test_invalid_arguments_raise(device):
@@ -131,10 +145,11 @@ def test_scan_of_64_bit_counts(device, n):
     by_tiles, by_one_block = device.array(counts), device.array(counts)
     scan.exclusive_scan(by_tiles)
     scan.scan_in_one_block(by_one_block)
-    np.testing.assert_array_equal(by_tiles, np.cumsum(counts) - counts)
-    np.testing.assert_array_equal(by_one_block, by_tiles)
+    assert_values(by_tiles, np.cumsum(counts) - counts)
+    assert_values(by_one_block, by_tiles.get())
 
 
+@only_host
 @pytest.mark.parametrize("equal", [True, False])
 def test_packed_counters_are_flushed_before_they_overflow(device, equal):
     n, section = 200_003, 140_000  # a thread counts 140,000 / 256 = 546 keys, so it flushes twice
