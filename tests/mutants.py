@@ -73,13 +73,23 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "quantiles: the middle of two keys": ("middle = [(counts - 1) // 2,", "middle = [counts // 2,"),
     },
     "api/test_explanation.py": {
-        "explain: a source that is read again": ("reads=1 if plan.held else plan.passes", "reads=1"),
-        "explain: the memory of a thread": ("(runtime.memory or math.nan) / threads", "(runtime.memory or math.nan)"),
-        "explain: a peak over the limit": ("peak <= limit and not projected.over", "peak <= limit"),
-        "explain: files": ('disk=projected.exchange == "runs" or', "disk="),
+        "explain: a source that is read again": ("reads=1 if self.held else self.passes", "reads=1"),
+        "explain: the memory of a thread": ("(memory or math.nan) / threads", "(memory or math.nan)"),
+        "explain: a peak over the limit": ("self.share <= 1 and not self.over", "self.share <= 1"),
+        "explain: files": ('disk=any(plan.exchange == "runs" for plan, _ in stated) or', "disk="),
         "explain: files of a rechunk": ('any("p2p" in name', 'any("p2p " in name'),
         "explain: tasks of the input": ("len(made.keys() - given.keys())", "len(made)"),
-        "explain: a step whose peak is unknown": ("fits if projected.whole or fits is False else None", "fits"),
+        "explain: a peak that is unknown": ("math.inf if self.peak is None else", "0 if self.peak is None else"),
+        "explain: the plan nearest to its limit": (
+            "max(memories, key=lambda one: (one.share, one.peak or 0))",
+            "memories[0]",
+        ),
+    },
+    "api/test_peaks.py": {
+        "peaks: copies of wide keys": ("return fixed + copies * width + moved", "return fixed + width + moved"),
+        "peaks: companions of a run": ('moved * (step != "group")', "0"),
+        "peaks: pieces that are read in the same task": ('(where == "rechunk" and what in READING)', "False"),
+        "peaks: labels of groups": ("steps=(*plan.steps, of_labels)", "steps=plan.steps"),
     },
     "api/test_functions.py::test_kept_runs": {
         "bounds: the next sample of a chunk": (
@@ -507,7 +517,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
-        "groups: lanes that are too long": ('needed != "nothing" and plan.strategy', "False and plan.strategy"),
+        "groups: lanes that are too long": ('needed != "nothing" and chosen', "False and chosen"),
         "groups: a group in two chunks": ('(needed == "groups" and whole and lanes.chunks > 1)', "lanes.chunks > 1"),
         "groups: bits of keys in a code": (
             "encode(checked_chunk(block, expected), Order(expected))",

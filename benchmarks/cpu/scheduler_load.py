@@ -40,9 +40,9 @@ from dask_gpusort.graph.runs.files import Piece
 from dask_gpusort.graph.runs.handles import Handle
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Plan, Workers, make_plan
+from dask_gpusort.plan import InputChunks, SortPlan, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN
-from dask_gpusort.plan.plan import HANDLE_BYTES
+from dask_gpusort.plan.sort import HANDLE_BYTES
 
 from ..harness.command import arguments, measure
 from ..harness.records import Row, slug
@@ -67,7 +67,7 @@ MARK = 1 << 31, 1 << 31
 MOST_DRIVEN, QUICK_DRIVEN = 80_000, 500
 
 
-def plan_of(total: int, chunk: int, workers: int, threads: int) -> Plan:
+def plan_of(total: int, chunk: int, workers: int, threads: int) -> SortPlan:
     """The plan of a sort of int64 on a cluster that is not there."""
     sizes = (chunk // 8,) * -(-total // chunk)
     cluster = Workers(workers * threads, MEMORY // threads, processes=workers)
@@ -79,7 +79,7 @@ def make_keys() -> np.ndarray:
     raise AssertionError
 
 
-def recipe_of(plan: Plan, name: str = "x") -> ProgramRecipe:
+def recipe_of(plan: SortPlan, name: str = "x") -> ProgramRecipe:
     """What the tasks of the sort of an array are made from."""
     how = LocalSort(plan.order, positions=False), Finish(plan.order, with_keys=True, with_positions=False)
     steps, own = _steps(plan, *how), Input("the input", plan.order.dtype, (plan.sizes,), plan.runs)
@@ -87,7 +87,7 @@ def recipe_of(plan: Plan, name: str = "x") -> ProgramRecipe:
     return ProgramRecipe(steps, results, (name,), (own,), len(plan.groups), "kept", plan.groups)
 
 
-def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
+def counted(plan: SortPlan, workers: int, threads: int) -> dict[str, float]:
     """What follows from the plan alone."""
     runs, groups, total = len(plan.runs), len(plan.groups), sum(plan.sizes) * plan.row_bytes
     recipe = recipe_of(plan)
@@ -164,7 +164,7 @@ class Wire:
                 heapq.heappush(self.cluster.waiting[self.address], entry)
 
 
-async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
+async def driven(plan: SortPlan, workers: int, threads: int) -> dict[str, float]:
     """What the making and the driving of the graph take."""
     busy = 0.0
 

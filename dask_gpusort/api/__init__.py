@@ -11,6 +11,7 @@
 `modes`             the most common values, numbers of distinct ones
 `search`            positions in a sorted array, membership, interpolation
 `positions`         elements at given positions, read or written
+`explain`           what a call will do
 ==================  ==================================================
 """
 
@@ -18,6 +19,7 @@ import sys
 
 from ..arguments.arrays import refusing_labels
 from ..arguments.packages import for_both_packages, with_its_name
+from .explain import *
 from .merges import *
 from .modes import *
 from .order_statistics import *

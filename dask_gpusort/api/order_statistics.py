@@ -10,8 +10,6 @@ from ..arguments.checks import checked_axes, checked_labels, checked_weights
 from ..arguments.table import IN_PLACE, STRATEGY, STRATEGY_OF_GROUPS, WITH_GROUPS
 from ..builders.groups import build_grouped
 from ..builders.statistics import build_statistic, build_weighted
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
 from ..table.quantiles import Statistic
 
 Axes = int | Sequence[int] | None
@@ -334,46 +332,6 @@ def nanmedian(
     """
     IN_PLACE.refuse(out=out, overwrite_input=bool(overwrite_input))
     return _reduce(a, Statistic.median(skip_nan=True), axis, keepdims, strategy, None, (by, groups, window))
-
-
-def explain_quantile(
-    a: Any,
-    q: Any = 0.5,
-    axis: Axes = None,
-    *,
-    by: Any = None,
-    groups: Any = None,
-    window: int | None = None,
-    strategy: str = "auto",
-    detail: bool = False,
-) -> Explanation:
-    """The plan of `quantile` and the like with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    a, q, axis, by, groups, window, strategy
-        As for `quantile`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has lanes, groups, strategy, passes over
-        the source and rounds, a line each.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> x = da.zeros((365, 300, 400), chunks=(10, 300, 400))
-    >>> print(dask_gpusort.explain_quantile(x, 0.5, axis=0).detail)
-    lanes     120,000 of 365 keys, each in 37 chunks
-    strategy  rechunk: so that lanes are whole, then a row kernel on each chunk
-    """
-    return explained(
-        quantile, checked_array(a), q, axis, by=by, groups=groups, window=window, strategy=strategy, detail=detail
-    )
 
 
 def _quantiles(q: Any, method: str, **options: bool) -> Statistic:

@@ -12,8 +12,6 @@ from ..arguments.indices import check_broadcast, checked_along, checked_take_ind
 from ..arguments.table import MODE_OF_TAKE, N
 from ..builders.positions import build_put_along, build_take, build_take_along, take_known
 from ..builders.shuffle import build_permutation, build_shuffle
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
 from ..graph.inputs import shaped_as
 
 
@@ -163,52 +161,14 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     >>> dask_gpusort.take(x, da.from_array([4, 0, -1], chunks=2)).compute()
     array([2, 5, 2])
     """
-    array, positions, checked = _checked_take(a, indices, axis, mode)
-    build = build_take if is_dask_collection(indices) else take_known
-    return build(array, positions, checked, mode)
-
-
-def explain_take(
-    a: Any, indices: Any, axis: int | None = None, mode: str = "raise", *, detail: bool = False
-) -> Explanation:
-    r"""The plan of `take` with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    a, indices, axis, mode
-        As for `take`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has lanes, indices, strategy, and what
-        moves between workers, a line each.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> x = da.zeros(1000, chunks=1000)
-    >>> indices = da.arange(4000, chunks=1000)
-    >>> print(*dask_gpusort.explain_take(x, indices).detail.splitlines()[:3], sep="\n")
-    lanes     1 of 1,000 elements, in 1 chunk
-    indices   4,000
-    strategy  blocks: lanes are whole in their chunks
-    """
-    return explained(take, checked_array(a), indices, axis, mode, detail=detail)
-
-
-def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:
     MODE_OF_TAKE.checked(mode)
     array = checked_array(a)
     checked = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
     if checked is not None or array.ndim == 1:
         check_known_axis(array, checked or 0, "a")
     if is_dask_collection(indices):
-        return array, checked_take_indices(checked_array(indices, "indices"), array), checked
-    return array, checked_take_indices(indices), checked
+        return build_take(array, checked_take_indices(checked_array(indices, "indices"), array), checked, mode)
+    return take_known(array, checked_take_indices(indices), checked, mode)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -254,42 +214,9 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     >>> dask_gpusort.take_along_axis(x, dask_gpusort.argsort(x)).compute()
     array([1, 2, 3, 5, 7])
     """
-    return build_take_along(*_checked_take_along(arr, indices, axis))
-
-
-def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1, *, detail: bool = False) -> Explanation:
-    r"""The plan of `take_along_axis` with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    arr, indices, axis
-        As for `take_along_axis`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        As of `explain_take`; an exchange is that of one lane.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> x = da.zeros(1000, chunks=1000)
-    >>> indices = da.arange(4000, chunks=1000)
-    >>> print(*dask_gpusort.explain_take_along_axis(x, indices).detail.splitlines()[:3], sep="\n")
-    lanes     1 of 1,000 elements, in 1 chunk
-    indices   4,000
-    strategy  blocks: lanes are whole in their chunks
-    """
-    return explained(build_take_along, *_checked_take_along(arr, indices, axis), detail=detail)
-
-
-def _checked_take_along(arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
     array, positions, checked = checked_along(checked_array(arr, "arr"), indices, axis)
     check_broadcast(array.shape, positions.shape, checked)
-    return array, positions, checked
+    return build_take_along(array, positions, checked)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any:

@@ -9,8 +9,6 @@ from ..arguments.checks import axis_or_none, checked_directions, checked_labels
 from ..arguments.table import NAN_POLICY, RANK_METHOD
 from ..builders.ranks import build_grouped_rank, build_rank
 from ..chunk.tie_groups import Ranking
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
 
 
 def rank(
@@ -95,42 +93,3 @@ def rank(
     if labels is None:
         return build_rank(array, ranking, checked)
     return build_grouped_rank(array, ranking, checked, labels)
-
-
-def explain_rank(
-    a: Any,
-    axis: int | None = None,
-    *,
-    method: str = "average",
-    nan_policy: str = "propagate",
-    pct: bool = False,
-    descending: bool = False,
-    by: Any = None,
-    detail: bool = False,
-) -> Explanation:
-    r"""The plan of `rank` with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    a, axis, method, nan_policy, pct, descending, by
-        As for `rank`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has lanes, strategy, and what moves
-        between chunks, a line each.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> x = da.zeros(1000, chunks=1000)
-    >>> print(*dask_gpusort.explain_rank(x).detail.splitlines()[:2], sep="\n")
-    lanes     1 of 1,000 keys, each in 1 chunk
-    strategy  blocks: lanes are whole in their chunks, whose rows are ranked where they are
-    """
-    options: dict[str, Any] = {"method": method, "nan_policy": nan_policy, "pct": pct, "descending": descending}
-    return explained(rank, checked_array(a), axis, **options, by=by, detail=detail)

@@ -8,8 +8,6 @@ from ..arguments.arrays import checked_sides
 from ..arguments.checks import checked_by_values, checked_number, checked_points, checked_sorter
 from ..arguments.table import SIDE
 from ..builders.searches import build_interp, build_membership, build_search
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
 
 #: Arguments of `isin`; either may be one element.
 _SIDES = ("element", "test_elements")
@@ -63,46 +61,11 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     >>> dask_gpusort.searchsorted(x, da.from_array([3, 0, 9], chunks=2)).compute()
     array([1, 0, 4])
     """
-    return build_search(*_checked_search(a, v, side, sorter))
-
-
-def explain_searchsorted(
-    a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None, *, detail: bool = False
-) -> Explanation:
-    r"""The plan of `searchsorted` with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    a, v, side, sorter
-        As for `searchsorted`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has bytes and chunks of the keys `a` and
-        of the needles `v`, strategy, and what moves between workers, a line each.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> a = da.arange(4000, chunks=1000)
-    >>> v = da.zeros(4000, chunks=4000)
-    >>> print(*dask_gpusort.explain_searchsorted(a, v).detail.splitlines()[:2], sep="\n")
-    keys      31.25 kiB in 4 chunks
-    needles   31.25 kiB in 1 chunk
-    """
-    return explained(build_search, *_checked_search(a, v, side, sorter), detail=detail)
-
-
-def _checked_search(a: Any, v: Any, side: Any, sorter: Any) -> tuple[Any, Any, Literal["left", "right"], Any]:
     array, needles = checked_sides(a, v, ("a", "v"), ("v",))
     if array.ndim != 1:
         what = "deep" if array.ndim else "of too small depth"
         raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
-    return array, needles, SIDE.checked(side), checked_sorter(sorter, array)
+    return build_search(array, needles, SIDE.checked(side), checked_sorter(sorter, array))
 
 
 def isin(
@@ -164,44 +127,6 @@ def isin(
     array, test = checked_sides(element, test_elements, _SIDES, _SIDES)
     by_values = checked_by_values(kind, array.dtype, test.dtype)
     return build_membership(array, test, bool(invert), by_values)
-
-
-def explain_isin(
-    element: Any,
-    test_elements: Any,
-    invert: bool = False,
-    *,
-    kind: Literal["sort", "table"] | None = None,
-    detail: bool = False,
-) -> Explanation:
-    r"""The plan of `isin` with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    element, test_elements, invert, kind
-        As for `isin`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        As of `explain_searchsorted`, with the keys `test_elements` and the needles `element`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> x = da.zeros(4000, chunks=1000)
-    >>> test = da.arange(4000, chunks=1000)
-    >>> print(*dask_gpusort.explain_isin(x, test).detail.splitlines()[:3], sep="\n")
-    keys      31.25 kiB in 4 chunks
-    needles   31.25 kiB in 4 chunks
-    strategy  join: all keys are one array, because they are few
-    """
-    return explained(
-        isin, *checked_sides(element, test_elements, _SIDES, _SIDES), invert=invert, kind=kind, detail=detail
-    )
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:

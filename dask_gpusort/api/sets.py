@@ -17,8 +17,6 @@ from ..builders.distinct import (
     build_unique,
     build_unique_subarrays,
 )
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.
@@ -101,44 +99,6 @@ def unique(
     checked = _axis_of_subarrays(array, axis)
     found = build_unique(array, wanted) if checked is None else build_unique_subarrays(array, wanted, checked)
     return found if len(found) > 1 else found[0]
-
-
-def explain_unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-    detail: bool = False,
-) -> Explanation:
-    r"""The plan of `unique` with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    ar, return_index, return_inverse, return_counts, axis, equal_nan
-        As for `unique`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has keys, strategy, the sort of the
-        distinct keys, and what moves between chunks, a line each. With an axis, a key is a subarray.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> x = da.zeros(1000, chunks=1000)
-    >>> print(*dask_gpusort.explain_unique(x).detail.splitlines()[:2], sep="\n")
-    keys      1,000 in 1 chunk
-    strategy  blocks: all keys are in one chunk, whose distinct keys are the result
-    """
-    wanted = return_index, return_inverse, return_counts
-    return explained(unique, checked_array(ar, "ar"), *wanted, axis, equal_nan=equal_nan, detail=detail)
 
 
 def _axis_of_subarrays(array: Any, axis: int | None) -> int | None:

@@ -17,8 +17,6 @@ from ..arguments.checks import (
 )
 from ..arguments.table import WITH_SEVERAL_KEYS
 from ..builders.sort import build_lexsort, build_sort, build_sort_by_keys
-from ..graph.explain import explained
-from ..graph.explanation import Explanation
 
 
 def sort(
@@ -244,53 +242,6 @@ def sort_by_key(
     if several:
         return build_sort_by_keys(options, arrays, directions, moved, axis, chunks)
     return build_sort(options, "both", arrays[0], moved, axis, chunks)
-
-
-def explain(
-    a: Any,
-    axis: int | None = -1,
-    kind: str | None = None,
-    order: str | Sequence[str] | None = None,
-    *,
-    stable: bool | None = None,
-    descending: bool | None = False,
-    key: Callable[[Any], Any] | None = None,
-    less: Callable[[Any, Any], Any] | str | None = None,
-    chunks: Any = None,
-    method: str = "auto",
-    exchange: str = "auto",
-    device: str | None = None,
-    detail: bool = False,
-) -> Explanation:
-    """The plan of `sort` with the same arguments, before anything runs.
-
-    Parameters
-    ----------
-    a, axis, kind, order, stable, descending, key, less, chunks, method, exchange, device
-        As for `sort`.
-    detail
-        Whether the printed text has all decisions, too.
-
-    Returns
-    -------
-    Explanation
-        What the call will do, printed in a few lines; its attribute `detail` has path, rounds, groups, exchange and
-        cost, a line each.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import dask_gpusort
-    >>> x = da.zeros(10_000_000, chunks=1_000_000)
-    >>> print(dask_gpusort.explain(x).detail)  # doctest: +ELLIPSIS
-    keys      float64, ascending
-    path      ...
-    exchange  gather
-    cost      ... read and written, 0 messages, ... counted
-    """
-    compared = {"kind": kind, "order": order, "stable": stable, "descending": descending, "key": key, "less": less}
-    placed = {"chunks": chunks, "method": method, "exchange": exchange, "device": device}
-    return explained(sort, checked_array(a), axis, **compared, **placed, detail=detail)
 
 
 def lexsort(

@@ -11,8 +11,7 @@ from typing import Any
 
 from ..chunk.tie_groups import METHODS, NAN_POLICIES
 from ..config import DEVICES, EXCHANGES
-from ..plan.groups import GROUP_STRATEGIES
-from ..plan.select import STRATEGIES
+from ..plan.select import GROUP_STRATEGIES, STRATEGIES
 from .arrays import in_memory
 
 
@@ -91,7 +90,5 @@ WINDOW = Integer("window", "an odd integer")
 WITH_LESS = Excluded(ValueError, "less cannot be combined with {}: put it into the comparison")
 WITH_SEVERAL_KEYS = Excluded(ValueError, "{} cannot be combined with several keys: apply it to each of them first")
 WITH_GROUPS = Excluded(TypeError, "{0} is not for groups: give by, or {0}")
-IN_PLACE = Excluded(
-    TypeError, "{0}= is for arrays in memory, and the result is lazy: leave it out, and assign the result"
-)
+IN_PLACE = Excluded(TypeError, "{}= is for arrays in memory, and the result is lazy: leave it out, and assign that")
 WITHOUT_LABELS = Excluded(TypeError, "{0} is of labels, and there are none: give by=, or leave out {0}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -37,14 +36,12 @@ from ..functions.sets import Keep, MergeSides
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import gang_of, program_exchange
 from ..graph.explain import note
-from ..graph.inputs import concatenate_inputs, concatenated_dtype, describe_flat, flatten, rechunk, shaped_as
+from ..graph.inputs import concatenate_inputs, concatenated_dtype, flat_plan, flatten, rechunk, shaped_as
 from ..order import Order
 from ..plan import BY_TASKS, InputChunks, Runs
 from ..plan.memory import distinct_bytes
 from ..plan.sets import (
-    SPREADING,
     DistinctPlan,
-    describe_distinct,
     divide_distinct,
     divide_members,
     gang_of_distinct,
@@ -103,7 +100,7 @@ def run_program(
     made = [Output(np.empty_like(array._meta, shape=(0,) * len(one), dtype=dtype), one) for _, one, dtype in outputs]
     found = tuple(Result(*which) for which, *_ in outputs)
     inputs = (Input("the input", order.dtype, array.chunks, division.parts),)
-    if plan.strategy == "gang":
+    if plan.sources:
         return run_in_gang([array], inputs, steps, found, division.members, made, "unique")
     driver = DRIVERS.get(division.exchange, "tasks")
     recipe = ProgramRecipe(tuple(steps), found, (array.name,), inputs, division.groups, driver)
@@ -164,7 +161,7 @@ def plan_distinct(
         divided = divide_distinct(request.order, chunks, columns, exchange, workers, setting("groups"), second)
         division = replace(divided, instead_of=instead_of)
     plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources, division)
-    note(plan, lambda _: describe_distinct(plan))
+    note(plan)
     return plan
 
 
@@ -197,7 +194,7 @@ def build_unique(array: Any, wanted: Unique, given: Sequence[Any] = ()) -> tuple
     """
     source = array
     if wanted.index:  # the first of equal keys is the first in C order
-        note(None, partial(describe_flat, array, None))
+        note(flat_plan(array, None))
         source, _ = flatten(array, None)
     made = _make_unique(source, wanted, *_plan_unique(source, wanted, given))
     if wanted.inverse:
@@ -213,7 +210,7 @@ def _plan_unique(source: Any, wanted: Unique, given: Sequence[Any] = ()) -> tupl
 
 def _make_unique(source: Any, wanted: Unique, request: Request, plan: DistinctPlan) -> dict[str, Any]:
     """The values, and what is wanted of them, by the names of their columns."""
-    if plan.strategy in SPREADING:
+    if plan.where == "exchange":
         results = {make: _dtype_of(name, source) for name, make in wanted.makes.items()}
         reply = (numbers, np.dtype(np.int64), False) if wanted.inverse else None
         found = run_program(source, request, plan, results, reply, equal_nan=wanted.equal_nan)
@@ -232,7 +229,7 @@ def build_nunique(array: Any, equal_nan: bool) -> Any:
     """The number of distinct values, a dask array of shape ()."""
     wanted = Unique(equal_nan=equal_nan)
     request, plan = _plan_unique(array, wanted)
-    if plan.strategy in SPREADING:
+    if plan.where == "exchange":
         return run_program(array, request, plan, {}, equal_nan=wanted.equal_nan)[0]
     values = _make_unique(array, wanted, request, plan)["values"]
     return values.map_blocks(count_values, drop_axis=0, dtype=np.int64, meta=count_values(values._meta))

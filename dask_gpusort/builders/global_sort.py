@@ -11,7 +11,6 @@ import numpy as np
 
 from ..chunk.merge_choice import prefers_merge
 from ..config import setting
-from ..cost import describe
 from ..drivers import run_in_gang
 from ..drivers.one import InOneTask
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
@@ -28,8 +27,8 @@ from ..order import POSITION_BYTES, Order
 from ..plan import (
     BY_BUNDLES,
     InputChunks,
-    Plan,
     Size,
+    SortPlan,
     counting,
     divide_chunks,
     fits_devices,
@@ -39,7 +38,7 @@ from ..plan import (
     joined_bytes,
     make_plan,
 )
-from ..plan.memory import RUN_COPIES
+from ..plan.memory import RUN_COPIES, sort_bytes
 from .request import Keys, Request, Want
 from .sort_last import SortLast
 from .staging import Shortage
@@ -52,7 +51,7 @@ MADE_SHARE = 1 / 2
 
 def plan_for(
     request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
-) -> Plan:
+) -> SortPlan:
     """Plan a global sort of one-dimensional keys into chunks of some sizes, nan where unknown.
 
     Companions have the keys' chunks along the first dimension and one chunk along others.
@@ -152,11 +151,15 @@ def _sorts_last(request: Request) -> bool:
 def rows_bytes(request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Sequence[Size]] | None) -> float:
     """Peak bytes of a task that sorts the rows of a chunk, of all chunks if there is a join; nan if unknown."""
     given = _given(request.want, keys, values)
+    if request.runtime.workers.devices or request.staged:
+        if chunks is None:
+            return joined_bytes(request.order, given)
+        row = keys.order.transit_dtype.itemsize + given.companion_bytes
+        indices = POSITION_BYTES * (request.want in ("values", "both"))
+        return float(math.prod(map(max, chunks))) * (RUN_COPIES * row + indices)
     if chunks is None:
-        return joined_bytes(request.order, given)
-    row = keys.order.transit_dtype.itemsize + given.companion_bytes
-    indices = POSITION_BYTES * (request.want in ("values", "both"))
-    return float(math.prod(map(max, chunks))) * (RUN_COPIES * row + indices)
+        return keys.template.size * sort_bytes(request.order, given, "join")
+    return float(math.prod(map(max, chunks))) * sort_bytes(request.order, given, "rows")
 
 
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any], task_bytes: int = 0) -> bool:
@@ -188,7 +191,7 @@ def global_sort(
     if not presorted:
         keys, values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
-    note(plan, lambda _: describe(plan), request.runtime)
+    note(plan, request.runtime)
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
     inputs, prefix = (*(keys.parts or (keys.array,)), *values), _prefix(request)
@@ -209,7 +212,7 @@ def global_sort(
     return new_arrays(recipe, inputs, outputs, prefix)
 
 
-def _steps(plan: Plan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
+def _steps(plan: SortPlan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
     """The program of a sort."""
     groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known)
     stage = "sort-check" if local.presorted else "sort-local"
@@ -219,7 +222,7 @@ def _steps(plan: Plan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...
     return SortRuns(local, plan.samples, plan.radix_bits, groups, stage), merge
 
 
-def _pace(plan: Plan) -> Pace | None:
+def _pace(plan: SortPlan) -> Pace | None:
     """The bundles of an exchange by tasks, and their order."""
     if not plan.by_tasks:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array as da
@@ -30,9 +30,10 @@ from ..graph.explain import note
 from ..graph.inputs import blockwise, rechunk, same_chunks, with_axes
 from ..graph.runtime import Runtime
 from ..order import Order
-from ..plan import Plan
-from ..plan.groups import GroupPlan, Whole, describe_groups, make_group_plan
-from ..plan.select import Lanes
+from ..plan.choose import Lanes, most_lanes_bytes, plan_lanes
+from ..plan.memory import HOST_BYTES
+from ..plan.plan import StepBytes
+from ..plan.select import GroupStrategy, Whole, choose_of_groups
 from ..plan.terms import format_number
 from ..table import Statistic
 from .sort import build_moved, build_packed
@@ -101,11 +102,11 @@ def build_grouped(
         axis = array.ndim - 1
     else:
         (axis,) = axes
-    plan = _planned(array, statistic, axis, labels, strategy)
-    if plan.strategy != "sort" or not array.size:
-        found = _reduce_whole(array, statistic, axis, labels, plan, dtype)
+    chosen, whole = _choose(array, statistic, axis, labels, strategy)
+    if chosen != "sort" or not array.size:
+        found = _reduce_whole(array, statistic, axis, labels, dtype)
     else:
-        function: Any = _by_groups if plan.whole_groups else _by_groups_and_keys
+        function: Any = _by_groups if whole else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
     first = len(statistic.shape)
     dims = list(range(found.ndim))
@@ -132,7 +133,9 @@ def _in_chunks_of(array: Any, axes: Sequence[int], labels: Any) -> Any:
     return same_chunks(tuple(array.chunks[dim] for dim in axes), labels, "by", "a along the axis")
 
 
-def _planned(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, strategy: str) -> GroupPlan:
+def _choose(
+    array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, strategy: str
+) -> tuple[GroupStrategy, bool]:
     lanes = lanes_of(array, (axis,), statistic.objects)
     asked: Any = None if strategy == "auto" else strategy
     if asked == "blocks" and lanes.chunks > 1:
@@ -144,26 +147,44 @@ def _planned(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labe
     needed: Whole = "nothing"
     if isinstance(statistic, Reducer):
         needed = "lanes" if statistic.positions else "groups"
-    plan = plan_groups(array, lanes, labels, needed, asked)
-    if plan.strategy == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
+    chosen, whole = plan_groups(array, lanes, labels, needed, asked)
+    if chosen == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
         raise ValueError(UNKNOWN_LANES)
-    return plan
+    return chosen, whole
 
 
-def plan_groups(array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: Any = None) -> GroupPlan:
-    """The plan of what is found of groups, for which some keys are `needed` in one chunk."""
+def plan_groups(
+    array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: GroupStrategy | None = None
+) -> tuple[GroupStrategy, bool]:
+    """Choose how something is found of groups, for which some keys are `needed` in one chunk.
+
+    Behind the strategy, whether chunks of the sorted keys have whole groups; else the keys of a group are sorted, too.
+    """
     largest = math.nan if labels.sizes is None else int(labels.sizes.max(initial=0))
-    runtime = Runtime.of(array)
-    plan = make_group_plan(lanes, labels.count, largest, labels.window, runtime.workers, asked, needed)
+    workers = Runtime.of(array).workers
+    whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
+    chosen = asked or choose_of_groups(lanes, whole, needed)
     long = lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit
-    if needed != "nothing" and plan.strategy == "rechunk" and long:
+    if needed != "nothing" and chosen == "rechunk" and long:
         other = ", or by in memory, if its groups fit" * (needed == "groups")
         raise ValueError(
             f"lanes of {format_number(lanes.keys)} elements do not fit a chunk: give larger chunks, with "
             f"dask.config.set({{'array.chunk-size': ...}}){other}"
         )
-    note(plan, lambda step: describe_groups(plan, step(Plan)))
-    return plan
+    by = "parts of whole groups" if whole else "their groups and keys"
+    whys = {
+        "blocks": "lanes are whole in their chunks, each is reduced group by group",
+        "rechunk": "so that lanes are whole, once for all groups; each chunk is reduced group by group",
+        "sort": "the keys of each lane are sorted by " + by,
+    }
+    window = labels.window
+    copies = f", {window} times" if window > 1 and chosen == "sort" else ""
+    given = {"groups": format_number(labels.count) + (f", of {window} neighbours" if window > 1 else "")}
+    most, what = most_lanes_bytes(lanes, workers), "ranks of groups" if needed == "lanes" else "groups"
+    plan = plan_lanes(lanes, chosen, whys[chosen] + copies, "reduce-groups", what, most=most, given=given)
+    of_labels = StepBytes("make-groups", lanes.keys, 0, 0, HOST_BYTES["labels"][0])
+    note(replace(plan, steps=(*plan.steps, of_labels) if plan.steps else ()))
+    return chosen, whole
 
 
 def make_groups(codes: Any, count: Any, window: int) -> Any:
@@ -205,9 +226,9 @@ def checked_groups(block: Any, groups: Any, expected: np.dtype[Any], axis: int, 
     return block, own
 
 
-def with_groups(array: Any, axis: int, labels: Labels, plan: GroupPlan) -> tuple[Any, Any]:
+def with_groups(array: Any, axis: int, labels: Labels) -> tuple[Any, Any]:
     """The array with lanes that are whole in their chunks, and the groups of each."""
-    lanes = whole_lanes(array, (axis,), plan.lanes_bytes)
+    lanes = whole_lanes(array, (axis,), most_lanes_bytes(lanes_of(array, (axis,)), Runtime.of(array).workers))
     codes = rechunk(_in_chunks_of(lanes, [axis], labels.array), {0: -1})
     groups = blockwise(
         make_groups,
@@ -224,11 +245,9 @@ def with_groups(array: Any, axis: int, labels: Labels, plan: GroupPlan) -> tuple
     return lanes, groups
 
 
-def _reduce_whole(
-    array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, plan: GroupPlan, dtype: np.dtype[Any]
-) -> Any:
+def _reduce_whole(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, dtype: np.dtype[Any]) -> Any:
     """Statistics of the groups of lanes that are made whole in their chunks."""
-    lanes, groups = with_groups(array, axis, labels, plan)
+    lanes, groups = with_groups(array, axis, labels)
     return _reduced(lanes, groups, (), statistic, axis, (labels.count,), dtype)
 
 

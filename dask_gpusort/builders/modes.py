@@ -17,9 +17,10 @@ from ..chunk.tie_groups import may_be_nan
 from ..drivers.recipe import recipe_of_lines
 from ..functions.modes import MostCommon
 from ..graph.collection import Output, new_arrays
+from ..graph.explain import note
 from ..graph.inputs import lane_by_lane, with_axes
 from ..graph.runtime import Runtime
-from ..plan.select import most_lanes_bytes
+from ..plan.choose import choose, most_lanes_bytes, plan_lanes
 from .distinct import Unique, build_nunique, build_unique
 from .statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, reduce_blocks
 
@@ -42,6 +43,8 @@ def build_reduced(
     whole = len(axes) < array.ndim and (lanes.chunks == 1 or lanes.keys * lanes.itemsize <= lanes.limit)
     if array.size == 0 or whole:
         limit = most_lanes_bytes(lanes, Runtime.of(array).workers)
+        what = "modes" if len(reducers) > 1 else "counts"
+        note(plan_lanes(lanes, *choose(lanes), "reduce-lanes", what, most=limit))
         return [reduce_blocks(array, reducer, axes, keepdims, limit) for reducer in reducers]
     if len(axes) == array.ndim:
         found = of_array(array)

@@ -25,8 +25,10 @@ import numpy as np
 
 from ..chunk import ops_for
 from ..chunk.checks import checked_chunk, only_chunk
+from ..graph.explain import note
 from ..graph.inputs import blockwise, flatten, rechunk_checked
 from ..graph.runtime import Runtime
+from ..plan.choose import choose, plan_lanes
 from ..plan.select import Partition, choose_partition
 from ..table import Ranks
 from .request import Options
@@ -103,6 +105,7 @@ def _strategy(array: Any, ranks: Ranks, axis: int, want: Want) -> Partition:
 def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
     """The bucket of each key between the keys at the ranks, an array of the same chunks."""
     plan = plan_statistic(array, ranks, (axis,), "samples")
+    note(plan)
     cuts = select_by_samples(array, ranks, (axis,), False, plan)
     dims = tuple(range(1, array.ndim + 1))
     return blockwise(
@@ -122,7 +125,8 @@ def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
 
 def _partition_blocks(array: Any, kth: Sequence[int], want: Want, axis: int) -> Any:
     """Partition rows that are whole in a chunk, or fit one."""
-    whole = whole_lanes(array, (axis,))
+    lanes, whole = lanes_of(array, (axis,)), whole_lanes(array, (axis,))
+    note(plan_lanes(lanes, *choose(lanes), "partition", "partition" if want == "keys" else "argpartition"))
     dtype = array.dtype if want == "keys" else np.dtype(np.int64)
     found = whole.map_blocks(
         partition_block,

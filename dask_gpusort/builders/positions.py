@@ -31,7 +31,6 @@ from ..plan.positions import (
     PositionsPlan,
     bundle_chunks,
     choose_addressing,
-    describe_positions,
     largest_bytes,
     names_few_chunks,
 )
@@ -156,13 +155,13 @@ def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsEx
 def _bounds(array: Any, exchange: PositionsExchange) -> tuple[int, ...]:
     """The first position of each group of an array's chunks, and the end of the last."""
     starts = list(accumulate(map(int, array.chunks[0]), initial=0))
-    return tuple(starts[end] for end in exchange.groups.ends)
+    return (*(starts[group[0]] for group in exchange.groups), starts[-1])
 
 
 def _recipe(steps: tuple[Superstep, ...], arrays: Sequence[Any], exchange: PositionsExchange) -> ProgramRecipe:
     """A program whose parts have indices, and values to write if there are some, and whose groups have the elements."""
     indices, *values, elements = arrays
-    parts, groups = exchange.bundles.runs, exchange.groups.runs
+    parts, groups = exchange.bundles, exchange.groups
     inputs = [Input("the indices", indices.dtype, indices.chunks, parts)]
     inputs += [Input("the values", array.dtype, array.chunks, parts) for array in values]
     inputs.append(Input("the input", elements.dtype, elements.chunks, groups, "group"))
@@ -209,7 +208,7 @@ def _plan(
 
 
 def _noted(plan: PositionsPlan) -> PositionsPlan:
-    note(plan, lambda _: describe_positions(plan))
+    note(plan)
     return plan
 
 

@@ -16,9 +16,11 @@ from ..chunk.tie_groups import Ranking, rank_rows
 from ..drivers.one import of_whole
 from ..functions.distinct import RankOf
 from ..graph.explain import note
-from ..graph.inputs import blockwise, describe_flat, flatten, lane_by_lane, rechunk_checked
-from ..plan.memory import device_bytes
-from ..plan.sets import DistinctPlan, describe_rank, make_rank_plan
+from ..graph.inputs import blockwise, flat_plan, flatten, lane_by_lane, rechunk_checked
+from ..order import Order
+from ..plan.choose import LANES_BYTES, Lanes, choose, plan_lanes
+from ..plan.memory import device_bytes, host_bytes, key_bytes
+from ..plan.plan import Plan
 from .distinct import plan_distinct, run_program, stable_keys
 from .global_sort import device_order, joins_rows
 from .groups import Labels, checked_groups, plan_groups, with_groups
@@ -44,20 +46,29 @@ def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int,
 
 def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     """Rank an array's keys along an axis, or flat if None, in the array's chunks."""
-    note(None, partial(describe_flat, array, axis))
+    note(flat_plan(array, axis))
     array, axis = flatten(array, axis)
     request, keys = stable_keys(array, ranking.descending)
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, "ranks"))
-    plan = make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
-    note(plan, lambda step: describe_rank(plan, step(DistinctPlan)))
-    if plan.strategy == "blocks":
+    plan = plan_ranks(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
+    note(plan)
+    if plan.where == "blocks":
         return _rank_blocks(array, ranking, axis)
-    if plan.strategy == "global":
+    if plan.where == "exchange":
         (ranks,) = lane_by_lane(partial(_rank_lane, request, ranking), [array], axis, array.ndim)
         return ranks if array.ndim == 1 else rechunk_checked(ranks, array.chunks)
-    if plan.strategy == "join":
+    if plan.where == "join":
         return of_whole(array, RanksOfWhole(ranking, axis), [(True, ranking.dtype_of(array.dtype))], "rank")[0]
     return rechunk_checked(_rank_blocks(whole_lanes(array, (axis,)), ranking, axis), array.chunks)
+
+
+def plan_ranks(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> Plan:
+    """Plan ranks; `joins` if one GPU has memory for all chunks and what a sort of them needs."""
+    where, why = choose(lanes, joins=joins, flat=flat)
+    width = lanes.itemsize
+    a_key = key_bytes(device_order, device_bytes(width, "ranks"), host_bytes("ranks", width))
+    most = max(LANES_BYTES, lanes.whole_bytes("blocks"))
+    return plan_lanes(lanes, where, why, "rank", key_bytes=a_key, most=min(lanes.limit, most))
 
 
 def rank_chunk(
@@ -80,9 +91,9 @@ def build_grouped_rank(array: Any, ranking: Ranking, axis: int | None, labels: L
         labels = replace(labels, array=flatten(labels.array, None)[0])
     array, axis = flatten(array, axis)
     stable_keys(array)
-    plan = plan_groups(array, lanes_of(array, (axis,)), labels, "lanes")
+    plan_groups(array, lanes_of(array, (axis,)), labels, "lanes")
     dtype = np.dtype(np.float64) if labels.may_be_missing else ranking.dtype_of(array.dtype)
-    whole, groups = with_groups(array, axis, labels, plan)
+    whole, groups = with_groups(array, axis, labels)
     dims = tuple(range(array.ndim))
     ranks = blockwise(
         rank_chunk,

@@ -17,7 +17,7 @@ An array is sorted if each chunk is, and no border between chunks descends; a jo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -28,16 +28,21 @@ import numpy as np
 
 from ..chunk import complete, ops_for
 from ..chunk.checks import checked_chunk
-from ..cost import describe, describe_rows
 from ..drivers.one import call_with_whole
 from ..graph.collection import Output
 from ..graph.explain import note
 from ..graph.inputs import chunk_limit, equal_chunks, lane_by_lane, rechunk, rechunk_checked, whole_axes
 from ..order import Order
-from ..plan import Plan
-from ..plan.terms import Projection
-from .global_sort import global_sort, join, joins_rows, plan_for, rows_bytes
+from ..plan.choose import Lanes, Where, choose
+from ..plan.memory import HOST_BYTES
+from ..plan.plan import Plan, StepBytes
+from ..plan.sort import SHARED
+from .global_sort import global_sort, join, joins_rows, rows_bytes
 from .request import Keys, Request
+
+#: What a plan says of a check, and of a method that is asked for where rows are sorted whole.
+EDGES = "each chunk is checked, and then the borders between them"
+WHOLE_ROWS = "rows are sorted whole: nothing is cut, so the method has no effect"
 
 
 def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
@@ -60,50 +65,59 @@ def take_block(block: Any, indices: Any, axis: int, staged: bool = False) -> Any
     return complete(ops.take_rows(block, indices, axis))
 
 
-def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
-    """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
-    array = keys.array
-    if (array.numblocks[axis] > 1 or math.prod(array.numblocks) == 1) and joins_rows(request, keys, values):
-        return "join"
-    if array.numblocks[axis] == 1:
-        return "whole"
-    length = array.shape[axis]
-    if keys.template.ndim > 1 and any(map(math.isnan, array.shape)):
-        if math.isnan(length):
-            raise ValueError(
-                f"the array to sort has several chunks of unknown sizes along axis {axis}: "
-                "call its compute_chunk_sizes() first"
-            )
-        # An unknown number of rows cannot be sorted one by one.
-        return "rechunk"
-    row_bytes = length * _widest(keys, values)
-    return "rechunk" if array.size == 0 or row_bytes <= chunk_limit(array) else "global"
+def choose_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> tuple[Where, str]:
+    """Where rows along an axis are sorted, and why (see the module's table)."""
+    array, template = keys.array, keys.template
+    lanes, single = _lanes_of(keys, values, axis), math.prod(array.numblocks) == 1
+    if (lanes.chunks > 1 or single) and joins_rows(request, keys, values):
+        return "join", SHARED
+    if lanes.chunks > 1 and template.ndim > 1 and math.isnan(array.shape[axis]):
+        raise ValueError(
+            f"the array to sort has several chunks of unknown sizes along axis {axis}: "
+            "call its compute_chunk_sizes() first"
+        )
+    return choose(lanes)
+
+
+def _lanes_of(keys: Keys, values: Sequence[Any], axis: int) -> Lanes:
+    """Rows of the widest of the arrays."""
+    array = keys.template
+    kept = [dim for dim in range(array.ndim) if dim != axis]
+    count, blocks = (math.prod(own[dim] for dim in kept) for own in (array.shape, array.numblocks))
+    largest = math.prod(max(array.chunks[dim]) for dim in kept)
+    width, limit = _widest(keys, values), chunk_limit(keys.array)
+    return Lanes(count, array.shape[axis], largest, array.numblocks[axis], blocks, width, limit, True)
+
+
+def _plan_rows(
+    request: Request, keys: Keys, values: Sequence[Any], axis: int, where: Where, why: str, whole: dict[int, Any]
+) -> Plan:
+    """What is told of rows, which may be made `whole` in chunks; those of an exchange have plans of their own."""
+    chunks = keys.template.chunks
+    if whole and keys.template.size and not math.isnan(keys.template.size):
+        chunks = tuple(whole[dim] for dim in range(len(chunks)))
+    taken = rows_bytes(request, keys, values, None if where == "join" else chunks)
+    return Plan(
+        where=where,
+        why=why,
+        given={"rows": _lanes_of(keys, values, axis).text},
+        more={"path": WHOLE_ROWS * (where != "exchange" and request.method != "auto")},
+        steps=() if where == "exchange" else (StepBytes("sort_block", 0, 0, stays=taken),),
+        scope="process" if where == "join" else "thread",
+    )
 
 
 def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
     """Sort along an axis of an array of several dimensions, or of one chunk, as `global_sort`."""
-    strategy = row_strategy(request, keys, values, axis)
-    array, template = keys.array, keys.template
-    others = (size for dim, size in enumerate(template.shape) if dim != axis)
-    count = math.prod(others if strategy == "global" else template.numblocks)
-
-    def projection(step: Callable[[type], Any]) -> Projection:
-        if strategy == "join" and template.ndim == 1:  # which needs no plan
-            return describe(plan_for(request, keys, values, chunks[0]))
-        sized = template.size and not math.isnan(template.size)
-        at_once = _whole_rows(keys, values, axis) if strategy == "rechunk" and sized else dict(enumerate(array.chunks))
-        own = [at_once[dim] for dim in range(template.ndim)]
-        peak = rows_bytes(request, keys, values, None if strategy == "join" else own)
-        return describe_rows(strategy, count, step(Plan), request.method, peak)
-
-    note(strategy, projection, request.runtime)
-    if strategy == "join":
+    where, why = choose_rows(request, keys, values, axis)
+    array, whole = keys.array, _whole_rows(keys, values, axis) if where == "rechunk" else {}
+    note(_plan_rows(request, keys, values, axis, where, why, whole), request.runtime)
+    if where == "join":
         return join(request, keys, values, axis, chunks)
-    if strategy == "global":
+    if where == "exchange":
         found = _row_by_row(request, array, values, axis)
     else:
-        if strategy == "rechunk":
-            whole = _whole_rows(keys, values, axis)
+        if where == "rechunk":
             array, *values = (rechunk(each, whole) for each in (array, *values))
         found = _sort_blocks(request, array, values, axis)
     return tuple(array if equal_chunks(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
@@ -177,6 +191,10 @@ def is_ordered(request: Request, keys: Keys, axis: int) -> Any:
     array, order = keys.array, keys.order
     dims = keys.template.ndim
     # Beside what a sort takes there are the codes and whether each descends.
+    lanes, (fixed, copies) = _lanes_of(keys, (), axis), HOST_BYTES["edges"]
+    largest = lanes.whole_bytes("blocks") / lanes.itemsize
+    steps = (StepBytes("order-edges", largest, lanes.itemsize, copies, fixed),)
+    note(Plan(where="blocks", why=EDGES, given={"rows": lanes.text}, steps=steps), request.runtime)
     if joins_rows(request, keys, (), task_bytes=order.transit_dtype.itemsize + 1):
         function, output = partial(whole_rises, order=order, axis=axis), Output(np.empty((), bool), ())
         return call_with_whole(array, function, [output], (False,), "order", "order")[0]

@@ -53,14 +53,12 @@ from ..graph.inputs import concatenated_dtype, flatten, same_chunks
 from ..graph.runtime import Runtime
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..order import Order, holds_objects
-from ..plan import Size
+from ..plan import Plan, Size
 from ..plan.search import (
     Searched,
     SearchPlan,
     SearchReason,
     choose_membership,
-    describe_no_search,
-    describe_search,
     make_search_plan,
 )
 from .blocks import read_in_gang
@@ -116,7 +114,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     # `by_values` looks integers up in a set of values; None chooses by their range.
     dtype = equality_dtype(array.dtype, test.dtype)
     if dtype is None:
-        note("none", lambda _: describe_no_search(array.dtype, test.dtype))
+        note(Plan(where="none", why=f"{array.dtype} and {test.dtype} are never equal, so nothing is searched"))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
     test = test if whole else flatten(test, None)[0]
@@ -283,7 +281,7 @@ def _plan(
         exchange=exchange,
     )
     plan = replace(plan, sources=sources)
-    note(plan, lambda _: describe_search(plan))
+    note(plan)
     return plan
 
 

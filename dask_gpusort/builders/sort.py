@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..graph.explain import note
-from ..graph.inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
+from ..graph.inputs import companion, concatenate_inputs, flat_plan, flatten, output_chunks
 from .global_sort import global_sort, shortage_of
 from .request import Keys, Options, Request, Want, lexsort_keys
 from .rows import is_ordered, sort_rows
@@ -22,13 +21,13 @@ def build_sort(
 ) -> tuple[Any, ...]:
     """Sort an array and its companions along an axis, flat if None, into chunks as for `dask_gpusort.sort`."""
     # With a key function, "keys" and "both" give values alone, and the array is the first of them.
-    note(None, partial(describe_flat, array, axis))
+    note(flat_plan(array, axis))
     array, axis = flatten(array, axis)
     if options.key is not None and want != "positions":
         want, values = "values", (array, *values)
     with staging(options.device, array, nat_last=options.nat_last) as copies:
         copies, keys, staged = _stage(options, copies, array, values, want)
-        note(None, partial(copies.describe, array))
+        note(copies.stated(array))
         found = _sort_keys(_request(options, copies, want, keys), keys, staged, axis, chunks)
         if want == "positions":
             return (copies.to_host(found[0], array, np.dtype(np.int64)),)

@@ -33,7 +33,7 @@ from ..chunk.numpy_split import Divided, divide, divide_in_place, order_nans, sa
 from ..graph._dask import List, Task
 from ..graph.tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 from ..order import Order
-from ..plan import Plan
+from ..plan import SortPlan
 from ..table import IntArray, exclusive_scan
 from ..table.splitters import after, choose_splitters, find_cuts
 
@@ -62,7 +62,7 @@ class Group(NamedTuple):
     starts: IntArray  # shape (runs + 1,): global position of each run's first key in the input
 
 
-def find_splitters(runs: list[Blocks], plan: Plan) -> np.ndarray:
+def find_splitters(runs: list[Blocks], plan: SortPlan) -> np.ndarray:
     """Task: the splitters, from samples of all runs."""
     chunks = list(chain(*(run.checked() for run in runs)))
     step = max(1, int(sum(map(len, chunks)) / (SAMPLED_KEYS * len(plan.groups) ** 2)))
@@ -80,7 +80,7 @@ def ranks_of_groups(size: int, groups: int) -> IntArray:
     return np.array([size * group // groups for group in range(groups + 1)], np.int64)
 
 
-def scan_table(divided: list[Divided], splitters: np.ndarray, plan: Plan, made: bool) -> Table:
+def scan_table(divided: list[Divided], splitters: np.ndarray, plan: SortPlan, made: bool) -> Table:
     """Task: where each group is cut. Chunks that tasks have `made` are freed by now."""
     runs, ends = order_nans(divided, plan.order), np.stack([run.ends for run in divided])
     ranks = ranks_of_groups(int(ends[:, -1].sum()), len(plan.groups))
@@ -126,7 +126,7 @@ def take_chunk(groups: list[Group], chunk: int) -> np.ndarray:
 class SortLast(ArrayRecipe):
     """Hold all that the tasks of a sort are made from that sorts last."""
 
-    plan: Plan
+    plan: SortPlan
     names: tuple[str, ...]  # of the only input
 
     takes_held_chunks = True

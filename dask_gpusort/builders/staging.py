@@ -27,7 +27,8 @@ from ..graph.inputs import blockwise
 from ..graph.runtime import Runtime, chunk_library
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
-from ..plan.terms import Projection, format_size
+from ..plan import Plan
+from ..plan.terms import format_size
 from .request import Keys
 
 REMEDY = "leave out device= and the setting gpusort.device"
@@ -112,15 +113,15 @@ class Staging:
         meta = np.empty((0,) * array.ndim, dtype)
         return array.map_blocks(copy_to_host, dtype, self._shift(dtype), dtype=dtype, meta=meta)
 
-    def describe(self, array: Any, _: Any = None) -> Projection:
+    def stated(self, array: Any) -> Plan:
         """The staging of an input; empty if it is not staged."""
         if self.device is None or not _is_staged(array):
-            return Projection({})
+            return Plan()
         how = "NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory"
         if self.shortage is not None:
             why, memory = map(format_size, (self.shortage.needed, self.shortage.memory))
             how = f"chunks and groups to the GPU, some at a time: together they take {why}, it has {memory}"
-        return Projection({"staging": how}, notes=(how,))
+        return Plan(given={"staging": how}, notes=(how,))
 
 
 @contextmanager

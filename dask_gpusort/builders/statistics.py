@@ -38,12 +38,10 @@ from ..graph.explain import note
 from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..graph.runtime import Runtime, chunk_library
 from ..plan import InputChunks, Runs
+from ..plan.choose import JOINED_SHARE, LANES_BYTES, Lanes, choose, plan_lanes
 from ..plan.select import (
     BOTH_PASSES,
-    LANES_BYTES,
-    Lanes,
     SelectPlan,
-    describe_selection,
     fits_held,
     gang_of_selection,
     make_select_plan,
@@ -54,8 +52,6 @@ from .sort import build_sort
 
 #: The message of an array whose lanes cannot be made whole.
 UNKNOWN_LANES = "a has chunks of unknown sizes, and several along the axis: call a.compute_chunk_sizes() first"
-#: Most bytes of chunks that are joined to whole lanes, in the bytes of those that are divided too.
-JOINED_SHARE = 1.5
 #: Kinds of dtypes whose keys NumPy compares by value: booleans, numbers, dates and time differences.
 _SEARCHABLE = "biufcmM"
 
@@ -64,6 +60,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     """Build an order statistic of an array over the reduced axes, which ascend."""
     check_statistic(array, statistic)
     plan = plan_statistic(array, statistic, axes, strategy, setting("exchange"))
+    note(plan)
     if plan.strategy == "join":
         return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy == "gang":
@@ -167,7 +164,6 @@ def plan_statistic(
 
     if plan.strategy == "samples" and (sources := gang_of(runtime, exchange, sizes, [array], choose)):
         plan = replace(plan, strategy="gang", held=True, sources=sources)
-    note(plan, lambda _: describe_selection(plan))
     return plan
 
 
@@ -273,7 +269,10 @@ def build_weighted(
     """Build quantiles of the method "inverted_cdf" by weights, of size one where they are the same for a whole axis."""
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
-    if plan.searches and plan.lanes.chunks > 1 and array.size:
+    by_sort = plan.searches and plan.lanes.chunks > 1 and array.size
+    where, why = ("sort", "each lane is sorted with its weights") if by_sort else choose(plan.lanes)
+    note(plan_lanes(plan.lanes, where, why, "reduce-weighted", "weighted", most=plan.lanes_bytes))
+    if by_sort:
         found = _by_sort(array, weights, statistic, axes)
         first = (slice(None),) * len(statistic.shape)
         kept = tuple(None if axis in axes else slice(None) for axis in range(array.ndim))

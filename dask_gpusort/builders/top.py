@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dask
@@ -13,10 +14,17 @@ from ..drivers.one import call_with_whole
 from ..drivers.recipe import recipe_of_lines
 from ..functions.top import Select
 from ..graph.collection import Output, new_arrays
+from ..graph.explain import note
 from ..graph.inputs import companion
-from ..plan import Size
+from ..order import POSITION_BYTES
+from ..plan import Plan, Size
+from ..plan.choose import choose, plan_lanes
+from ..plan.memory import HOST_BYTES
+from ..plan.plan import StepBytes
+from ..plan.sort import SHARED
 from .global_sort import joins_rows
 from .request import Options
+from .statistics import lanes_of
 
 #: Most candidates that one task merges where they have few keys. The task waits for all of them.
 MOST_MERGED = 32
@@ -38,12 +46,30 @@ def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every
     chunks = (*array.chunks[:axis], (size,), *array.chunks[axis + 1 :])
     positions = Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=np.int64), chunks)
     first, *moved = (Output(one._meta, (*chunks, *one.chunks[array.ndim :])) for one in inputs)
-    if array.ndim == 1 and not values and joins_rows(options.request("positions", keys), keys, ()):
+    joins = array.ndim == 1 and not values and joins_rows(options.request("positions", keys), keys, ())
+    note(_plan(inputs, axis, abs(k), select.fan_in, joins))
+    if joins:
         return call_with_whole(array, select.of_whole, [first, positions], (False, False), "top", "top")
     outputs = [first, positions, *moved]
     lanes = tuple(dim for dim in range(array.ndim) if dim != axis)
     recipe = recipe_of_lines((select,), len(outputs), inputs, lanes)
     return new_arrays(recipe, inputs, outputs, "top")
+
+
+def _plan(inputs: Sequence[Any], axis: int, count: int, fan_in: int, joins: bool) -> Plan:
+    """What the first keys of each row take, of which a task merges so many candidates."""
+    array = inputs[0]
+    lanes, fixed, copies = lanes_of(array, (axis,)), *HOST_BYTES["top"]
+    width = sum(one.dtype.itemsize * math.prod(one.shape[array.ndim :]) for one in inputs) + POSITION_BYTES
+    most, rows = max(array.chunks[axis]), math.prod(max(own) for dim, own in enumerate(array.chunks) if dim != axis)
+    first = StepBytes("top-select", rows * most, array.dtype.itemsize, copies, fixed, rows * min(count, most) * width)
+    merge = StepBytes("top-merge", rows * min(count, most) * min(fan_in, lanes.chunks), width, 2.5)
+    if joins:
+        return plan_lanes(lanes, "join", SHARED, "top")
+    if lanes.chunks == 1:
+        return replace(plan_lanes(lanes, *choose(lanes), "top-select"), steps=(first,))
+    why = f"the first elements of each chunk are merged, {fan_in} chunks at a time"
+    return Plan(where="tree", why=why, given={"lanes": lanes.text}, steps=(first, merge))
 
 
 def _fan_in(sizes: Sequence[Size], count: int) -> int:

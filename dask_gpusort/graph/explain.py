@@ -1,18 +1,22 @@
-"""What a call will do: a builder notes the plans that it makes, and who explains it tells the first of them."""
+"""What a call will do: builders note the plans that they make, and who explains the call tells them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import dask.array as da
 from dask.base import is_dask_collection
-from tlz import merge
+from tlz import merge, unique
 
-from ..plan.terms import Projection, Scope, remedy
+from ..plan.plan import Plan, Scope
+from ..plan.terms import remedy
+from ._dask import flatten
 from .explanation import Explanation
-from .runtime import Runtime
+from .runtime import Runtime, host_memory
 
 #: The scheduler that a plan is for, without a Client.
 ALONE = {
@@ -27,19 +31,25 @@ def _known(size: float) -> int | None:
     return int(size) if math.isfinite(size) else None
 
 
-#: Tells a plan; it is given what finds the first plan of a kind among those of the steps.
-Describe: TypeAlias = Callable[[Callable[[type], Any]], Projection]
-#: A plan, how it is told, and who will run it.
-Noted: TypeAlias = list[tuple[Any, Describe, Runtime | None]]
+class Tells(Protocol):
+    """What says a plan: a plan, or the numbers of one."""
 
-#: What builders note in this context, while one is explained.
+    @property
+    def stated(self) -> Plan:
+        """The plan."""
+
+
+#: What tells a plan, and who will run it.
+Noted: TypeAlias = list[tuple[Tells, Runtime | None]]
+
+#: What builders note in this context, while a call is explained.
 _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
 
 
-def note(plan: Any, describe: Describe, runtime: Runtime | None = None) -> None:
-    """Note a plan, how it is told, and who runs it if not who computes the input; what is said of that has no plan."""
+def note(tells: Tells, runtime: Runtime | None = None) -> None:
+    """Note what tells a plan, and who runs it if not who computes the input."""
     if (noted := _noted.get()) is not None:
-        noted.append((plan, describe, runtime))
+        noted.append((tells, runtime))
 
 
 def _built(build: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, Noted]:
@@ -53,54 +63,80 @@ def _built(build: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[
 
 
 def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, **options: Any) -> Explanation:
-    """Call a builder, and tell the first plan that it makes, behind what is said of its input."""
+    """Call a function, and tell what its builders plan; the memory is that of the plan nearest to its limit."""
     found, noted = _built(build, *arguments, **options)
-    first = next(number for number, (plan, *_) in enumerate(noted) if plan is not None)
-    inputs = [one for one in arguments if is_dask_collection(one)]
-    arrays = found if isinstance(found, tuple) else (found,)
-
-    def step(kind: type) -> Any:
-        return next((plan for plan, *_ in noted[first + 1 :] if isinstance(plan, kind)), None)
-
-    *before, projected = (describe(step) for _, describe, _ in noted[: first + 1])
-    runtime = noted[first][2] or Runtime.of(inputs[0])
-    peak, (whose, limit) = _known(projected.peak), _memory_of(runtime, projected.scope)
-    fits = None if peak is None or limit is None else peak <= limit and not projected.over
-    given, result = (sum(one.size * one.dtype.itemsize for one in each) for each in (inputs, arrays))
-    stages = ("source", given), *projected.stages, ("result", result)
-    notes = [text for one in (*before, projected) for text in one.notes]
-    layers = (name for array in arrays for name in getattr(array.__dask_graph__(), "layers", ()))
+    arrays = found if isinstance(found, (tuple, list)) else (found,)
+    if not all(map(is_dask_collection, arrays)):
+        raise TypeError(f"{build.__name__} makes no Dask array, and has no plan: give a function such as sort")
+    given = flatten([arguments, list(options.values())], container=(list, tuple))
+    inputs = [da.asanyarray(one) for one in given if is_dask_collection(one)]
+    alone = Runtime.of((inputs or arrays)[0])
+    stated = [(tells.stated, runtime or alone) for tells, runtime in noted]
+    memories = [Memory.of(plan, runtime) for plan, runtime in stated if plan.steps] or [Memory.of(Plan(), alone)]
+    memory = max(memories, key=lambda one: (one.share, one.peak or 0))
+    runtime = stated[0][1] if stated else alone
+    notes = [text for plan, _ in stated for text in plan.notes]
     if runtime.client is None:
         who = "the GPU of this process" if runtime.workers.devices else ALONE[runtime.kind]
         notes.insert(0, f"for {who}, without a Client")
     if any(math.isnan(array.size) for array in inputs):
         notes.append("sizes of chunks are unknown: call compute_chunk_sizes() first")
-    if fits is False:
-        devices = runtime.workers.threads if runtime.workers.devices else 0
-        notes.append(f"over the memory: use {remedy(devices)}")
+    if not memory.fits and memory.peak is not None:
+        notes.append(f"over the memory: use {remedy(runtime.workers.threads if runtime.workers.devices else 0)}")
+    exchange = next((plan.exchange for plan, _ in stated if plan.exchange), None)
+    layers = (name for array in arrays for name in getattr(array.__dask_graph__(), "layers", ()))
+    total, made = (sum(one.size * one.dtype.itemsize for one in each) for each in (inputs, arrays))
+    stages = ("source", total), *unique(chain(*(plan.stages for plan, _ in stated))), ("result", made)
     return Explanation(
-        fits=fits if projected.whole or fits is False else None,
-        peak=peak,
-        limit=limit,
-        whose=whose,
-        reads=projected.reads,
+        fits=memory.fits,
+        peak=memory.peak,
+        limit=memory.limit,
+        whose=memory.whose,
+        reads=max((plan.reads for plan, _ in stated), default=1),
         # Dask's rechunk by P2P writes files, too.
-        disk=projected.exchange == "runs" or any("p2p" in name for name in layers),
+        disk=any(plan.exchange == "runs" for plan, _ in stated) or any("p2p" in name for name in layers),
         tasks=count_tasks(arrays, inputs),
-        chunks=(math.prod(inputs[0].numblocks), math.prod(arrays[0].numblocks)),
-        exchange=projected.exchange,
+        chunks=(math.prod(inputs[0].numblocks) if inputs else 0, math.prod(arrays[0].numblocks)),
+        exchange=exchange,
         stages=tuple((name, _known(size)) for name, size in stages),
-        notes=tuple(notes),
-        detail="\n".join(filter(None, (one.text for one in (*before, projected)))),
+        notes=tuple(unique(notes)),
+        detail="\n".join(filter(None, unique(plan.text for plan, _ in stated))),
         full=detail,
     )
+
+
+class Memory(NamedTuple):
+    """Hold the peak of a plan, and what it is compared with."""
+
+    whose: str
+    peak: int | None  # None if unknown
+    limit: int | None
+    over: bool
+
+    @classmethod
+    def of(cls, plan: Plan, runtime: Runtime) -> Memory:
+        """The memory of a plan."""
+        whose, limit = _memory_of(runtime, plan.scope)
+        return cls(whose, _known(plan.peak), limit, plan.over)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the peak is known, and within the limit if there is one."""
+        return self.share <= 1 and not self.over
+
+    @property
+    def share(self) -> float:
+        """The peak as a share of the limit."""
+        return math.inf if self.peak is None else self.peak / (self.limit or math.inf)
 
 
 def _memory_of(runtime: Runtime, scope: Scope) -> tuple[str, int | None]:
     """Whose memory it is, and its bytes; None if unknown."""
     workers = runtime.workers
     threads = workers.threads
-    own = workers.memory or (runtime.memory or math.nan) / threads
+    # Processes of this machine share its memory, too.
+    memory = host_memory() if runtime.kind == "processes" else runtime.memory
+    own = workers.memory or (memory or math.nan) / threads
     if workers.devices:
         several = "all GPUs together" if scope == "all" else "each GPU"
         return "the GPU" if threads == 1 else several, _known(own * (threads if scope == "all" else 1))

@@ -1,4 +1,4 @@
-"""What `explain` and the like return, printed or shown in a notebook."""
+"""What `explain` returns, printed or shown in a notebook."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ class Explanation:
 
     Attributes
     ----------
-    fits : bool or None
-        Whether the projected peak is within the limit; None if either is unknown.
+    fits : bool
+        Whether the projected peak is within the limit: True if there is no known limit, False if the peak is unknown,
+        because sizes of chunks are.
     peak : int or None
-        Projected peak, in bytes, of the step that takes most; None if unknown. Arrays that are in memory already, and
-        what Dask keeps of other tasks, are not counted, nor are indices and results of reads at positions.
+        Projected peak, in bytes, of the step that takes most of its memory; None if unknown. Arrays that are in memory
+        already, and what Dask keeps of other tasks, are not counted, nor are indices and results of reads at positions.
+        Of distinct values it is the peak if all elements differ.
     limit : int or None
         Bytes of the memory that the peak is compared with (see `whose`); None if unknown.
     whose : str
@@ -55,7 +57,7 @@ class Explanation:
     True
     """
 
-    fits: bool | None
+    fits: bool
     peak: int | None
     limit: int | None
     whose: str
@@ -71,7 +73,7 @@ class Explanation:
 
     @property
     def _lines(self) -> dict[str, str]:
-        fitting = {True: "fits: ", False: "does not fit: ", None: ""}[self.fits]
+        fitting = "fits: " if self.fits else "does not fit: " if self.peak is not None else ""
         given, made = self.chunks
         lines = {
             "memory": f"{fitting}peak {_bytes(self.peak)} for {self.whose}, of {_bytes(self.limit)}",

@@ -15,7 +15,8 @@ from dask.utils import parse_bytes
 
 from ..chunk import library_of
 from ..chunk.checks import DeclaredChunk, checked_chunk
-from ..plan.terms import Projection, format_chunks, format_size
+from ..plan.plan import Plan
+from ..plan.terms import format_chunks, format_size
 from ._dask import ArrayBlockwiseDep, normalize_chunks
 
 #: Threshold of Dask's rechunk, a factor on the number of tasks, above which it never plans intermediate steps.
@@ -224,16 +225,16 @@ def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
     return (*((1,) * size for size in array.shape[:divided]), tuple(np.diff(ends).tolist()), *behind), divided
 
 
-def describe_flat(array: Any, axis: int | None, _: Any = None) -> Projection:
+def flat_plan(array: Any, axis: int | None) -> Plan:
     """How an array of several dimensions is flattened; empty if it is not."""
     if axis is not None or array.ndim < 2 or array.size == 0:
-        return Projection({})
+        return Plan()
     flat = flatten(array, None)[0]
     chunks = format_chunks(math.prod(array.numblocks))
     if _chunks_in_c_order(array)[0] == array.chunks:
-        return Projection({"flat": f"{chunks}, in C order as they are"})
+        return Plan(given={"flat": f"{chunks}, in C order as they are"})
     how = f"{chunks} rechunked to {flat.numblocks[0]:,} in C order, of at most {format_size(largest_chunk(flat))}"
-    return Projection({"flat": how}, notes=(f"flattened first, which the peak does not count: {how}",))
+    return Plan(given={"flat": how}, notes=(f"flattened first, which the peak does not count: {how}",))
 
 
 def _merge_axes(block: Any, before: int) -> Any:

@@ -21,8 +21,8 @@ from .division import (
     lay_out_groups,
     lay_out_members,
 )
-from .memory import Turns, join_bytes, make_turns
-from .plan import Plan
+from .memory import GROUP_COPIES, RUN_COPIES, Turns, join_bytes, make_turns, sort_bytes
+from .sort import SortPlan
 from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Runs, Size, Workers, chunks_of_workers
 
 
@@ -36,11 +36,10 @@ def make_plan(
     workers: Workers,
     groups: int | None,
     sorts_last: bool = False,
-) -> Plan:
+) -> SortPlan:
     """Decide how an array is sorted into output chunks of some sizes; `groups` is the number asked for, if any."""
-    # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
-    workers = replace(workers, devices=workers.devices or exchange == "device")
     counting.check_method(order, method)
+    workers = replace(workers, devices=workers.devices or exchange == "device")  # which exchanges as CuPy chunks are
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     joins = exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
@@ -67,7 +66,7 @@ def make_plan(
         elif method == "radix" and len(laid_out) > 1:
             # Samples alone bound the cuts for less, so digits are counted only if they are asked for.
             radix_bits = counting.choose_radix_bits(order, samples)
-    return Plan(
+    return SortPlan(
         order=order,
         exchange=exchange,
         sizes=tuple(given.sizes),
@@ -77,16 +76,34 @@ def make_plan(
         samples=samples,
         candidates=candidates,
         row_bytes=row_bytes,
+        key_bytes=_key_bytes(order, given, exchange, row_bytes, workers, sorts_last),
         runs=runs,
         sources=sources,
         cut_first=cuts_first(turns, len(sources), len(laid_out)),
-        joined_bytes=join_bytes(order, given) if joins or workers.threads == 1 else 0,
+        joined_bytes=_joined_bytes(order, given, workers) if joins or workers.threads == 1 else 0,
         turns=turns,
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
         processes=workers.processes,
         sorts_last=sorts_last,
     )
+
+
+def _key_bytes(
+    order: Order, given: InputChunks, exchange: Exchange, row_bytes: int, workers: Workers, last: bool
+) -> tuple[float, float]:
+    """`SortPlan.key_bytes`."""
+    if workers.devices or workers.staging_memory is not None:
+        return RUN_COPIES * row_bytes, GROUP_COPIES * row_bytes
+    run, group = (sort_bytes(order, given, step, last) for step in ("run", "group"))
+    # Slices of kept runs are copied, once more where they come from other workers.
+    return run, group + row_bytes * (exchange == "runs")
+
+
+def _joined_bytes(order: Order, given: InputChunks, workers: Workers) -> float:
+    if workers.devices:
+        return join_bytes(order, given)
+    return sum(given.sizes) * sort_bytes(order, given, "join")
 
 
 def _turns_of(order: Order, given: InputChunks, exchange: Exchange, workers: Workers) -> Turns | None:
@@ -104,7 +121,7 @@ def _bundle_workers(given: InputChunks, first_runs: Runs, turns: Turns | None) -
 
 
 def cuts_first(turns: Turns | None, num_bundles: int, num_groups: int) -> bool:
-    """`Plan.cut_first` of an exchange by tasks."""
+    """`SortPlan.cut_first` of an exchange by tasks."""
     return turns is not None and turns.cuts_first(num_bundles, turns.devices * turns.keys / max(1, num_groups))
 
 
@@ -137,7 +154,7 @@ def choose_groups(
 def _runs_and_sources(
     order: Order, given: InputChunks, exchange: Exchange, row_bytes: int, workers: Workers, turns: Turns | None
 ) -> tuple[Runs, Runs]:
-    """`Plan.runs` and `Plan.sources`; in an exchange by tasks each presorted or staged chunk is a run."""
+    """`SortPlan.runs` and `SortPlan.sources`; in an exchange by tasks each presorted or staged chunk is a run."""
     if exchange == "join":
         return (tuple(range(len(given.sizes))),), ()
     if exchange not in BY_BUNDLES:

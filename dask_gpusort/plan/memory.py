@@ -1,8 +1,8 @@
 """Bytes that tasks take: the figures for each key, whether one task can hold the whole sort, and the turns on GPUs.
 
 In an exchange by tasks, a GPU sorts one bundle, and merges one group, at a time (see `cupy_sorts.exclusive`). If its
-memory is needed, all bundles are cut before a group is merged (`Plan.cut_first`). So the keys are held once, besides
-the bundle or the group whose turn it is::
+memory is needed, all bundles are cut before a group is merged (`SortPlan.cut_first`). So the keys are held once,
+besides the bundle or the group whose turn it is::
 
     sort     sorted bundles, and chunks that wait | chunks of a finished bundle | step of the bundle
     cut      sorted bundles, and shards           | shards of bundles not freed yet
@@ -40,14 +40,52 @@ NARROW_CODE_BYTES, NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 4, 16, 24
 #: 10^4 to 10^6 keys of 1 to 8 bytes, with 1 to 2^40 distinct ones: besides twice the key at most 34 for distinct values
 #: alone, 57 with positions, counts or an inverse, and 62 for ranks; besides three times the needle at most 57. That is
 #: for float64, most of which tie.
-HOST_BYTES = {"values": (36, 2), "columns": (60, 2), "ranks": (68, 2), "needles": (60, 3)}
+#:
+#: Figures of whole lanes, of checks and of groups are for 2^20 keys of 1 to 8 bytes, in chunks of 2^18.
+HOST_BYTES: dict[str, tuple[float, float]] = {
+    "values": (36, 2),
+    "columns": (60, 2),
+    "merged": (32, 2),
+    "merged columns": (40, 2),
+    "ranks": (68, 2),
+    "ranks of groups": (26.6, 0),
+    "needles": (60, 3),
+    "lanes": (2, 1),
+    "groups": (0, 0.85),
+    "labels": (16.1, 0),
+    "modes": (35, 0),
+    "counts": (3.3, 1),
+    "weighted": (16.3, 0),
+    "partition": (0.1, 1),
+    "argpartition": (8.2, 0),
+    "top": (10, 1),
+    "edges": (1.7, 2),
+}
+#: Steps that read pieces of lanes in the same task.
+READING = ("lanes", "groups", "counts", "weighted")
+#: The same of the runs, the groups and the joins of sorts, and of rows: of keys with codes of at most 2 bytes, others
+#: whose equals are the same bits, floats as fast or stable ones, and keys that NumPy compares; then of those with
+#: positions or companions. "last" are keys that are sorted once, in groups.
+SORT_BYTES: dict[str, dict[str, tuple[float, float]]] = {
+    "narrow": {"run": (2, 4), "group": (2, 3), "join": (1, 3), "rows": (0.1, 1)},
+    "integers": {"run": (0.1, 2), "group": (1.1, 1), "join": (0.1, 1), "rows": (0.1, 1)},
+    "floats": {"run": (0.1, 3), "group": (0.1, 2), "join": (10.1, 0), "rows": (0.1, 1)},
+    "stable floats": {"run": (1.3, 4), "group": (1.3, 3), "join": (1.3, 4), "rows": (1.3, 3)},
+    "compared": {"run": (26, 2), "group": (0.1, 1), "join": (30.6, 2.1), "rows": (24, 2.1)},
+    "integers last": {"run": (1.1, 1), "group": (0.1, 1.4)},
+    "floats last": {"run": (9.2, 0), "group": (7, 0.5)},
+    "narrow with more": {"run": (24, 2), "group": (24, 2), "join": (26, 2), "rows": (12, 1)},
+    "integers with more": {"run": (24, 2), "group": (32.2, 1), "join": (24, 2), "rows": (12, 1)},
+    "floats with more": {"run": (14, 6.9), "group": (14, 6.9), "join": (5, 5.8), "rows": (0.1, 3.15)},
+    "compared with more": {"run": (26, 2), "group": (48, 1.55), "join": (30.6, 2.1), "rows": (24, 2.1)},
+}
 #: Most bytes of a device for each key, besides a join, in the same way; "of keys" are those of an inverse, or of first
 #: positions. Measured on CuPy's pool for 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all
 #: differ, in one chunk and in four, in one row and in 64.
 DEVICE_BYTES = {"values": (2, 2), "counts": (16, 0), "positions": (20, 0), "of keys": (8, 0), "ranks": (48, 1)}
 #: Copies on the host at the peak of a task: of keys that are joined for a search (4.1 measured as above), of needles
-#: that are sorted, of lanes whose statistics are found, of a group with its pieces, and of a run that is sorted.
-JOIN_COPIES, BUNDLE_COPIES, LANE_COPIES, GROUP_COPIES, RUN_COPIES = 4.2, 5, 2.5, 3, 2
+#: that are sorted, of a group with its pieces, and of a run that is sorted.
+JOIN_COPIES, BUNDLE_COPIES, GROUP_COPIES, RUN_COPIES = 4.2, 5, 3, 2
 #: Width of the widest keys of which at most 65,536 differ.
 NARROW_BYTES = 2
 #: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
@@ -69,10 +107,24 @@ MOST_DEVICE_GROUPS = 64
 FETCHED_GROUPS = 2
 
 
-def host_bytes(step: str, itemsize: int) -> int:
+def host_bytes(step: str, itemsize: int) -> float:
     """Count bytes of the host for each key that a task takes which does a step of `HOST_BYTES`."""
     fixed, copies = HOST_BYTES[step]
     return fixed + copies * itemsize
+
+
+def sort_bytes(order: Order, given: InputChunks, step: str, last: bool = False) -> float:
+    """Count bytes of the host for each key that a step of `SORT_BYTES` takes."""
+    width, moved = order.transit_dtype.itemsize, given.companion_bytes - POSITION_BYTES * given.positions
+    what = "floats" if order.dtype.kind in "fmM" else "integers"
+    if not order.coded:
+        what = "compared"
+    elif width <= COUNTED_BYTES:
+        what = "narrow"
+    elif order.has_ties and not given.companion_bytes:
+        what = "stable floats"
+    fixed, copies = SORT_BYTES[what + " with more" * bool(given.companion_bytes) + " last" * last][step]
+    return fixed + copies * width + moved * (step != "group")
 
 
 def device_bytes(itemsize: int, *steps: str) -> int:
@@ -88,7 +140,7 @@ def distinct_bytes(itemsize: int, columns: Columns) -> int:
     return device_bytes(itemsize, "values", *counts, *positions)
 
 
-def key_bytes(device_order: Order | None, on_device: int, on_host: int) -> float:
+def key_bytes(device_order: Order | None, on_device: int, on_host: float) -> float:
     """Count bytes for each key of a task: on the host, or beside a join on a device, whose keys have an order."""
     if device_order is None:
         return on_host

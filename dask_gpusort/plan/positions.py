@@ -10,19 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .division import count_groups
-from .terms import (
-    Exchange,
-    Projection,
-    Runs,
-    Scope,
-    Size,
-    Workers,
-    format_chunks,
-    format_count,
-    format_number,
-    format_size,
-)
+from .division import chunk_ranges, count_groups
+from .plan import Plan, StepBytes
+from .terms import Exchange, Runs, Size, Workers, format_chunks, format_count, format_number, format_size
 
 #: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
 #: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks; a gang whose
@@ -93,56 +83,35 @@ def names_few_chunks(indices: int, size: Size, elements: Size, planning: bool) -
     return 0 < indices * FEW_INDICES <= size and elements != 0 and not planning
 
 
-@dataclass(frozen=True)
-class Bundles:
-    """Hold neighbouring chunks that one task handles each, along one axis or in C order."""
-
-    ends: tuple[int, ...]  # number of the first chunk of each bundle, and the number of chunks
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    def chunks(self, number: int) -> range:
-        """The chunks of a bundle."""
-        return range(self.ends[number], self.ends[number + 1])
-
-    @property
-    def runs(self) -> Runs:
-        """The chunks of each bundle."""
-        return tuple(tuple(self.chunks(number)) for number in range(len(self)))
-
-
-def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Bundles:
+def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Runs:
     """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads."""
     # Unknown sizes count as equal; `item_bytes` move with each element.
     weights = [1.0] * len(sizes) if any(map(math.isnan, sizes)) else list(map(float, sizes))
-    total = sum(weights) * item_bytes
-    wanted = wanted or count_groups("runs", total, len(sizes), 0, workers)
-    most = max(sum(weights) / wanted, 1.0) * 1.001
-    ends, held = [0], 0.0
-    for number, weight in enumerate(weights):
-        if number > ends[-1] and held + weight > most:
-            ends.append(number)
-            held = 0.0
-        held += weight
-    return Bundles((*ends, len(sizes)))
+    wanted = wanted or count_groups("runs", sum(weights) * item_bytes, len(sizes), 0, workers)
+    return tuple(chunk_ranges(range(len(sizes)), weights, max(sum(weights) / wanted, 1.0) * 1.001))
 
 
-def largest_bytes(bundles: Bundles, sizes: Sequence[Size], item_bytes: int) -> float:
+def largest_bytes(bundles: Runs, sizes: Sequence[Size], item_bytes: int) -> float:
     """Bytes of the largest bundle of chunks of these sizes, nan if any is unknown."""
-    totals = [sum(sizes[chunk] for chunk in bundles.chunks(number)) for number in range(len(bundles))]
-    return math.nan if any(map(math.isnan, totals)) else max(totals, default=0) * item_bytes
+    if math.isnan(sum(sizes)):
+        return math.nan
+    return max((sum(sizes[chunk] for chunk in chunks) for chunks in bundles), default=0) * item_bytes
 
 
 @dataclass(frozen=True)
 class PositionsExchange:
     """Say how indices go to the chunks of one lane, or of rows, and elements come back."""
 
-    groups: Bundles  # of the chunks that are read or written
-    bundles: Bundles  # of the chunks of indices
+    groups: Runs  # of the chunks that are read or written
+    bundles: Runs  # of the chunks of indices
     by: Exchange  # how they move: of "runs", workers keep what moves, in memory or in files
     group_bytes: float  # of the largest group, nan if unknown
     bundle_bytes: float  # of what the largest bundle requests, nan if unknown
+
+    @property
+    def driver(self) -> str:
+        """Whether workers keep what moves, or tasks have it."""
+        return "runs" if self.by == "runs" else "tasks"
 
 
 @dataclass(frozen=True)
@@ -157,54 +126,58 @@ class PositionsPlan:
     sources: Runs = ()  # the chunks of each member of a gang, of the elements and then of the indices
 
     @property
-    def projected_bytes(self) -> float:
-        """Peak bytes of one task, besides its indices and its result; nan if unknown."""
+    def stated(self) -> Plan:
+        """What is decided, and what a task takes besides its indices and its result."""
         array, exchange = self.array, self.exchange
-        if exchange is not None:
-            group, bundle = exchange.group_bytes, exchange.bundle_bytes
-            return max(2 * group, group + bundle, 2 * bundle)
-        if self.strategy in ("gather", "gang"):
-            return 2 * array.bytes
-        if self.strategy == "rechunk":
-            return max(array.lane_bytes, min(array.limit, array.bytes))
-        return array.bytes / (array.blocks * array.chunks)
-
-
-def describe_positions(plan: PositionsPlan) -> Projection:
-    """What the plan decides and takes."""
-    array, exchange = plan.array, plan.exchange
-    fits = format_size(array.limit)
-    reasons = {
-        "whole": "lanes are whole in their chunks",
-        "unknown": "sizes are unknown",
-        "empty": "nothing is read",
-        "asked": "the setting gpusort.exchange says so",
-        "shared": f"the chunks share one memory, of which they may take {format_size(plan.memory)}",
-        "fit": f"lanes are in several chunks, and fit one of {fits}",
-        "long": f"lanes are in several chunks, and do not fit one of {fits}",
-        "few": "indices are few, and most chunks need not be joined",
-        "gang": f"{len(plan.sources):,} members gather all elements, and read theirs, in one task each",
-    }
-    if exchange is not None:
-        by = "runs that workers keep" if exchange.by == "runs" else "tasks"
-        groups = format_count(len(exchange.groups), "group")
-        bundles = format_count(len(exchange.bundles), "bundle")
-        moves = f"indices to {groups} of chunks, from {bundles}, by {by}; elements back"
-    else:
+        fits = format_size(array.limit)
+        whys = {
+            "whole": "lanes are whole in their chunks",
+            "unknown": "sizes are unknown",
+            "empty": "nothing is read",
+            "asked": "the setting gpusort.exchange says so",
+            "shared": f"the chunks share one memory, of which they may take {format_size(self.memory)}",
+            "fit": f"lanes are in several chunks, and fit one of {fits}",
+            "long": f"lanes are in several chunks, and do not fit one of {fits}",
+            "few": "indices are few, and most chunks need not be joined",
+            "gang": f"{len(self.sources):,} members gather all elements, and read theirs, in one task each",
+        }
         moves = {
             "rechunk": f"every element once, {format_size(array.bytes)}",
             "slices": "the elements that the indices name",
-            "gang": f"every element to {len(plan.sources):,} members, {format_size(array.bytes)} to each",
-        }.get(plan.strategy, "nothing" if array.chunks == 1 else "nothing: the chunks are in one memory")
-    decisions = {
-        "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, "
-        f"in {format_chunks(array.chunks)}",
-        "indices": f"{format_number(array.indices)}",
-        "strategy": f"{plan.strategy}: {reasons[plan.reason]}",
-        "moves": moves,
-    }
-    by_groups = "" if exchange is None else "runs" if exchange.by == "runs" else "tasks"
-    scope: Scope = "process" if plan.strategy in ("gather", "gang") else "thread"
-    moved = None if plan.strategy in ("blocks", "slices") else plan.strategy
-    stages = (("read at positions", array.bytes),)
-    return Projection(decisions, plan.projected_bytes, scope, by_groups or moved, stages)
+            "gang": f"every element to {len(self.sources):,} members, {format_size(array.bytes)} to each",
+        }.get(self.strategy, "nothing" if array.chunks == 1 else "nothing: the chunks are in one memory")
+        if exchange is not None:
+            by = "runs that workers keep" if exchange.driver == "runs" else "tasks"
+            groups, bundles = format_count(len(exchange.groups), "group"), format_count(len(exchange.bundles), "bundle")
+            moves = f"indices to {groups} of chunks, from {bundles}, by {by}; elements back"
+        return Plan(
+            where=self.strategy,
+            why=whys[self.reason],
+            given={
+                "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, "
+                f"in {format_chunks(array.chunks)}",
+                "indices": f"{format_number(array.indices)}",
+            },
+            more={"moves": moves},
+            driver=exchange.driver if exchange else "",
+            steps=tuple(StepBytes(name, size, 1, copies) for name, size, copies in self._steps()),
+            scope="process" if self.strategy == "gang" or (self.strategy, array.blocks) == ("gather", 1) else "thread",
+            stages=(("read at positions", array.bytes),),
+        )
+
+    def _steps(self) -> list[tuple[str, float, float]]:
+        """Steps with their bytes, and copies of these."""
+        array, exchange = self.array, self.exchange
+        if exchange is not None:
+            group, bundle = exchange.group_bytes, exchange.bundle_bytes
+            # Of tasks, the figures are measured; what is taken from kept runs is copied once more.
+            copies, read = (2, 1) if exchange.by == "runs" else (1.1, 0.85)
+            return [("source", group, copies), ("requests", bundle, copies), ("read", group + bundle, read)]
+        if self.strategy == "gang":
+            return [("take-gang", array.bytes, 2)]
+        if self.strategy == "gather":  # one task joins the chunks of the same lanes
+            copies = 1.55 if array.index_bytes and array.lanes > 1 else 1.01
+            return [("take-join", array.lanes * array.size * array.itemsize / array.blocks, copies)]
+        if self.strategy == "rechunk":
+            return [("take", max(array.lane_bytes, min(array.limit, array.bytes)), 1)]
+        return [("take", array.bytes / (array.blocks * array.chunks), 1)]

@@ -12,7 +12,8 @@ import numpy as np
 from ..order import Order, holds_objects
 from .division import chunk_ranges, runs_of_threads
 from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small
-from .terms import Exchange, InputChunks, Projection, Runs, Size, Workers, format_chunks, format_count, format_size
+from .plan import Plan, StepBytes
+from .terms import Exchange, InputChunks, Runs, Size, Workers, format_chunks, format_count, format_size
 
 #: Share of the memory up to which the sorted keys are one array, which every task reads.
 JOINED_SHARE = 1 / 4
@@ -71,15 +72,54 @@ class SearchPlan:
         return keys + needles + needles / self.searched.needle_itemsize * 8
 
     @property
-    def projected_bytes(self) -> float:
-        """Peak bytes of a process whose keys are joined in one array; otherwise of one thread; nan if unknown."""
-        looked_up = _largest(self.searched.needles, self.bundles)
+    def stated(self) -> Plan:
+        """What is decided, and what it takes: of a process whose keys are joined, otherwise of a thread."""
+        keys, needles, moved = self.searched.keys, self.searched.needles, format_size(self.moved_bytes)
+        limit = format_size(self.limit)
+        own = "memory of unknown size" if math.isinf(self.limit) else f"the {limit} that they may take"
+        reasons = {
+            "fits": f"they fit {own}",
+            "unknown": "their size is unknown",
+            "sorter": "a sorter gives their order",
+            "few": "they are few",
+            "objects": "NumPy compares objects",
+            "large": f"they do not fit {own}",
+            "asked": "a number of groups is set",
+        }
+        if self.sources:
+            where, why = "gang", f"{len(self.sources):,} members gather all keys, and look needles up, in one task each"
+        elif self.joined:
+            where, why = "join", f"all keys are one array, because {reasons[self.reason]}"
+        else:
+            where, why = "groups", f"keys are {len(self.groups):,} groups of chunks, because {reasons[self.reason]}"
+        moves = f"each key once, each needle once to the group that bounds it, and its result back: {moved}"
+        if self.joined:
+            moves = f"the keys, to each process: {moved}; needles stay where they are"
+        elif self.exchange == "gather":
+            moves = "nothing: all groups are in one memory"
+        bundles = f", in {format_count(len(self.bundles), 'bundle')} of chunks" if self.bundles else ""
+        return Plan(
+            where=where,
+            why=why,
+            given={
+                "keys": f"{format_size(sum(keys))} in {format_chunks(len(keys))}" + ", sorted first" * self.sorts,
+                "needles": f"{format_size(sum(needles))} in {format_chunks(len(needles))}{bundles}",
+            },
+            more={"moves": moves},
+            driver="" if self.joined else self.exchange,
+            steps=self._steps(),
+            scope="process" if self.joined else "thread",
+            stages=(("values moved", self.moved_bytes), ("look up", sum(needles))),
+        )
+
+    def _steps(self) -> tuple[StepBytes, StepBytes]:
+        width = self.searched.needle_itemsize
+        keys, needles = _largest(self.searched.keys, self.groups), _largest(self.searched.needles, self.bundles) / width
+        join = StepBytes("search-join", keys, 1, JOIN_COPIES)
         if not self.joined:
-            return max(JOIN_COPIES * _largest(self.searched.keys, self.groups), BUNDLE_COPIES * looked_up)
-        keys = sum(self.searched.keys)
-        needles = looked_up / self.searched.needle_itemsize * host_bytes("needles", self.searched.needle_itemsize)
+            return join, StepBytes("search-sort", needles, width, BUNDLE_COPIES)
         threads = 1 if self.sources else self.workers.threads / max(self.workers.processes, 1)
-        return max(JOIN_COPIES * keys, keys + threads * needles)
+        return join, StepBytes("search-scatter", threads * needles, width, 0, host_bytes("needles", width), keys)
 
 
 def _largest(sizes: Sequence[Size], groups: Runs) -> float:
@@ -140,49 +180,3 @@ def _near(needles: Sequence[Size], workers: Workers, memory: float) -> Runs:
         return tuple(chunk_ranges(range(len(needles)), needles, DEVICE_SHARE * memory))
     found = () if math.isnan(sum(needles)) else runs_of_threads(needles, 1, workers)
     return () if len(found) == len(needles) else found
-
-
-def describe_search(plan: SearchPlan) -> Projection:
-    """What the plan decides and takes."""
-    keys, needles = plan.searched.keys, plan.searched.needles
-    limit = "memory of unknown size" if math.isinf(plan.limit) else f"the {format_size(plan.limit)} that they may take"
-    reasons = {
-        "fits": f"they fit {limit}",
-        "unknown": "their size is unknown",
-        "sorter": "a sorter gives their order",
-        "few": "they are few",
-        "objects": "NumPy compares objects",
-        "large": f"they do not fit {limit}",
-        "asked": "a number of groups is set",
-    }
-    if plan.sources:
-        strategy = f"gang: {len(plan.sources):,} members gather all keys, and look needles up, in one task each"
-    elif plan.joined:
-        strategy = f"join: all keys are one array, because {reasons[plan.reason]}"
-    else:
-        strategy = f"groups: keys are {len(plan.groups):,} groups of chunks, because {reasons[plan.reason]}"
-    bundles = f", in {format_count(len(plan.bundles), 'bundle')} of chunks" if plan.bundles else ""
-    decisions = {
-        "keys": f"{format_size(sum(keys))} in {format_chunks(len(keys))}" + (", sorted first" if plan.sorts else ""),
-        "needles": f"{format_size(sum(needles))} in {format_chunks(len(needles))}{bundles}",
-        "strategy": strategy,
-        "moves": _moves(plan),
-    }
-    exchange = "gang" if plan.sources else "join" if plan.joined else plan.exchange
-    stages = (("values moved", plan.moved_bytes), ("look up", sum(needles)))
-    return Projection(decisions, plan.projected_bytes, "process" if plan.joined else "thread", exchange, stages)
-
-
-def _moves(plan: SearchPlan) -> str:
-    moved = format_size(plan.moved_bytes)
-    if plan.joined:
-        return f"the keys, to each process: {moved}; needles stay where they are"
-    if plan.exchange == "gather":
-        return "nothing: all groups are in one memory"
-    by = ", by runs that workers keep" if plan.exchange == "runs" else ""
-    return f"each key once, each needle once to the group that bounds it, and its result back{by}: {moved}"
-
-
-def describe_no_search(elements: np.dtype[Any], test: np.dtype[Any]) -> Projection:
-    """That elements of one dtype are equal to none of another one."""
-    return Projection({"strategy": f"none: {elements} and {test} are never equal, so nothing is searched"})

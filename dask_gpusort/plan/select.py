@@ -10,12 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..table.selection import best_samples, inside_share
+from .choose import LANES_BYTES, Lanes, most_lanes_bytes, plan_lanes
 from .division import fits_members, gang_bundles
-from .memory import LANE_COPIES, SMALL_BYTES
-from .terms import InputChunks, Projection, Runs, Workers, format_chunks, format_number, format_size
+from .memory import SMALL_BYTES, host_bytes
+from .plan import Plan, StepBytes
+from .terms import InputChunks, Runs, Workers, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join", "gang"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]
+#: Of groups; "sort" sorts each lane by its groups.
+GroupStrategy = Literal["blocks", "rechunk", "sort"]
+GROUP_STRATEGIES: tuple[GroupStrategy, ...] = ("blocks", "rechunk", "sort")
+#: What of groups must be whole in a chunk.
+Whole = Literal["nothing", "groups", "lanes"]
 #: Those that can be asked for. Samples are searched by a gang where that moves less.
 STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples", "join")
 BY_SAMPLES: tuple[Strategy, ...] = ("samples", "gang")
@@ -24,14 +31,6 @@ BY_SAMPLES: tuple[Strategy, ...] = ("samples", "gang")
 #: calls for a lane take some 0.1 ms, about as long as 2^15 keys.
 LEAST_LANE_KEYS = 1 << 15
 MOST_LANES = 64
-#: Most bytes of a chunk of whole lanes, unless the chunks are larger already. Medians over time of (730, 300, 400)
-#: float32 in chunks of (73, 100, 100) and (10, 300, 400) took 0.28 and 0.42 s of processor time with 32 MiB, 0.36 and
-#: 0.42 with 128, and 0.52 with 8 (EPYC); a quarter of the memory is enough, and more threads have work.
-LANES_BYTES = 32 << 20
-#: The most such chunks that the memory of a thread would hold. Workers of 512 MiB, which take 200 without any array,
-#: peaked at 400 MiB with chunks of 16 MiB, paused at 430 MiB with 32, and were killed with 128. With (14600, 400, 400)
-#: float32 from Zarr, workers of 1 GiB peaked at 610 to 770 MiB with 16, and were paused or killed with 32.
-LANES_IN_MEMORY = 64
 #: Most bytes of the keys, and of the samples, that one task fetches, and the share of a thread's memory that they may
 #: take. More keys are searched in another round, which does not read the source.
 FETCHED_BYTES, FETCHED_SHARE = 32 << 20, 1 / 16
@@ -55,33 +54,12 @@ MOST_COMPARED = 16
 MOST_INSIDE = 1 / 2
 #: How many passes sort chunks if both do.
 BOTH_PASSES = 2
+#: What is said of a kernel, of lanes that need no search, and of chunks that are sorted.
+ROW_KERNEL = "a row kernel on"
+WHOLE = "each lane is partitioned, or sorted for many quantiles: a search would read it twice"
+MANY_QUANTILES = "of so many quantiles each key would be compared with too many brackets"
 #: Assumed keys of a chunk of unknown size.
 GUESSED_KEYS = 1 << 20
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Describe the lanes of an array; nan where a number is unknown."""
-
-    count: float  # of lanes
-    keys: float  # of each lane
-    in_chunk: float  # lanes in the largest chunk
-    chunks: int  # that a lane is in
-    blocks: int  # groups of lanes that are in the same chunks
-    itemsize: int  # bytes of a key
-    limit: float  # most bytes of a chunk of whole lanes
-    searchable: bool  # whether NumPy compares the keys by value, elementwise
-
-    @property
-    def bytes(self) -> float:
-        """Bytes of all keys."""
-        return self.count * self.keys * self.itemsize
-
-    @property
-    def text(self) -> str:
-        """Numbers of lanes, keys and chunks, on one line."""
-        number, keys = map(format_number, (self.count, self.keys))
-        return f"{number} of {keys} keys, each in {format_chunks(self.chunks)}"
 
 
 @dataclass(frozen=True)
@@ -116,17 +94,51 @@ class SelectPlan:
         return (self.inside_keys + 2 * max(self.samples, self.fetched_keys)) * self.lanes.itemsize
 
     @property
-    def projected_bytes(self) -> float:
-        """Bytes in use at the peak, the source included where it is held; nan if unknown."""
-        chunk = self.lanes.bytes / (self.lanes.chunks * self.lanes.blocks)
+    def stated(self) -> Plan:
+        """What is decided, and what it takes."""
+        lanes, searched = self.lanes, "a sort of each" if self.sorts else "random samples give brackets"
+        if self.strategy in ("blocks", "rechunk"):
+            why = f"so that lanes are whole, then {ROW_KERNEL} each chunk"
+            if self.strategy == "blocks":
+                why = f"lanes are whole in their chunks, {ROW_KERNEL} each"
+            plan = plan_lanes(lanes, self.strategy, why, "reduce-lanes", most=self.lanes_bytes)
+            return replace(plan, more={"whole": WHOLE * self.whole, **plan.more})
+        read_twice = self.strategy in BY_SAMPLES
+        passes = "both passes" if self.sorts == BOTH_PASSES else "the second pass"
+        sorted_ = f"each chunk is sorted in {passes}" if read_twice else "each joined lane is sorted"
+        held = "held in memory between the passes" if self.held else "read again, its tasks are repeated"
+        rounds = f"{len(self.keys_per_stratum)}, from {self.samples:,.0f} samples"
+        whys = {
+            "samples": "random samples give brackets, only the keys inside them move",
+            "gang": f"{len(self.sources):,} members draw samples and find brackets, in one task each, only the keys "
+            "inside them move",
+            "join": f"one task has all chunks of a lane, {searched if self.searches else ROW_KERNEL + ' them'}",
+        }
+        return Plan(
+            where=self.strategy,
+            why=whys[self.strategy],
+            given={"lanes": lanes.text},
+            more={
+                "sorts": f"{sorted_}: {MANY_QUANTILES}" * bool(self.sorts),
+                "passes": f"{self.passes} over {format_size(lanes.bytes)}; the source is {held}" * read_twice,
+                "rounds": f"{rounds}; at most {self.fetched_keys:,.0f} keys fetched" * read_twice,
+            },
+            steps=(self._step(),),
+            scope="all",
+            stages=((self.strategy, self.moved_bytes if read_twice else lanes.bytes),),
+            reads=1 if self.held else self.passes,
+        )
+
+    def _step(self) -> StepBytes:
+        """Bytes in use at the peak, the source included where it is held."""
+        lanes = self.lanes
         if self.strategy == "join":
-            return joined_bytes(self.lanes, self.searches and not self.sorts)
-        if self.strategy not in BY_SAMPLES:
-            whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
-            return self.threads * LANE_COPIES * whole
+            return StepBytes("select-join", 0, 0, stays=joined_bytes(lanes, self.searches and not self.sorts))
         # Few keys are compared at a time, and all of a chunk are sorted.
-        read = self.threads * chunk * (LANE_COPIES if self.sorts else 1)
-        return self.moved_bytes + (self.lanes.bytes + bool(self.sorts) * read if self.held else read)
+        a_key = host_bytes("lanes", lanes.itemsize) if self.sorts else lanes.itemsize
+        read = self.threads * lanes.whole_bytes("blocks") / lanes.itemsize * a_key
+        kept = lanes.bytes + bool(self.sorts) * read if self.held else read
+        return StepBytes("select-extract", self.moved_bytes / lanes.itemsize, lanes.itemsize, stays=kept)
 
 
 def choose_strategy(lanes: Lanes) -> Strategy:
@@ -138,6 +150,14 @@ def choose_strategy(lanes: Lanes) -> Strategy:
     # Lanes that do not fit a chunk cannot be made whole in bounded memory.
     if (long and few) or (lanes.chunks > 1 and not lanes.keys * lanes.itemsize <= lanes.limit):
         return "samples"
+    return "blocks" if lanes.chunks == 1 else "rechunk"
+
+
+def choose_of_groups(lanes: Lanes, whole: bool, needed: Whole) -> GroupStrategy:
+    """Choose how groups are reduced, of which something is needed whole; `whole` says whether each fits a chunk."""
+    sorts = needed == "nothing" or (needed == "groups" and whole and lanes.chunks > 1)
+    if sorts and choose_strategy(lanes) == "samples":
+        return "sort"
     return "blocks" if lanes.chunks == 1 else "rechunk"
 
 
@@ -176,12 +196,6 @@ def fits_held(lanes: Lanes, workers: Workers, memory: int | None, share: float) 
     """Whether a share of the workers' memory, or of this process's (`memory`), holds the source."""
     limit = memory if workers.memory is None else workers.threads * workers.memory
     return limit is None or lanes.bytes <= share * limit
-
-
-def most_lanes_bytes(lanes: Lanes, workers: Workers) -> float:
-    """Most bytes of a chunk of whole lanes made of several chunks: on a GPU a share of its memory."""
-    share = (workers.memory or math.inf) / LANES_IN_MEMORY
-    return share if workers.devices else min(LANES_BYTES, lanes.limit, share)
 
 
 def reduces_whole(lanes: Lanes, workers: Workers, held: bool, sorts: bool) -> bool:
@@ -250,35 +264,3 @@ def gang_of_selection(plan: SelectPlan, given: InputChunks, workers: Workers, as
     if plan.strategy != "samples" or plan.lanes.blocks != 1 or len(given.sizes) < 2 or asked not in ("auto", "gang"):
         return ()
     return gang_bundles(given, workers) if asked == "gang" or fits_members(given, workers, plan.moved_bytes) else ()
-
-
-def describe_selection(plan: SelectPlan) -> Projection:
-    """What the plan decides and takes."""
-    lanes, rounds = plan.lanes, len(plan.keys_per_stratum)
-    searched = "a sort of each" if plan.sorts else "random samples give brackets"
-    joined = searched if plan.searches else "a row kernel on them"
-    strategies = {
-        "blocks": "blocks: lanes are whole in their chunks, a row kernel on each",
-        "rechunk": "rechunk: so that lanes are whole, then a row kernel on each chunk",
-        "samples": "samples: random samples give brackets, only the keys inside them move",
-        "gang": f"gang: {len(plan.sources):,} members draw samples and find brackets, in one task each, only the keys "
-        "inside them move",
-        "join": f"join: one task has all chunks of a lane, {joined}",
-    }
-    rows = {
-        "lanes": lanes.text,
-        "strategy": strategies[plan.strategy],
-    }
-    if plan.sorts:
-        passes = "both passes" if plan.sorts == BOTH_PASSES else "the second pass"
-        what = "each joined lane is sorted" if plan.strategy == "join" else f"each chunk is sorted in {passes}"
-        rows["sorts"] = f"{what}: of so many quantiles each key would be compared with too many brackets"
-    if plan.whole:
-        rows["whole"] = "each lane is partitioned, or sorted for many quantiles: a search would read it twice"
-    if plan.strategy in BY_SAMPLES:
-        held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
-        rows["passes"] = f"{plan.passes} over {format_size(lanes.bytes)}; the source is {held}"
-        rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
-    exchange = None if plan.strategy == "blocks" else plan.strategy
-    stages = ((plan.strategy, plan.moved_bytes if plan.strategy in BY_SAMPLES else lanes.bytes),)
-    return Projection(rows, plan.projected_bytes, "all", exchange, stages, reads=1 if plan.held else plan.passes)

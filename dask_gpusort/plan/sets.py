@@ -1,11 +1,11 @@
-"""The plans of distinct keys, and of ranks."""
+"""The plan of distinct keys."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from tlz import concat
@@ -14,17 +14,16 @@ from ..chunk.distinct import Columns
 from ..chunk.tie_groups import may_be_nan
 from ..order import Order
 from . import counting
+from .choose import Lanes, Where, choose
 from .division import bundle_chunks, fits_gang, gang_bundles, join_small_chunks
 from .make import choose_groups
-from .memory import device_bytes, distinct_bytes, host_bytes, key_bytes
-from .select import LANES_BYTES, Lanes
+from .memory import distinct_bytes, host_bytes, key_bytes
+from .plan import Plan, StepBytes
 from .terms import (
     BY_TASKS,
     Exchange,
     InputChunks,
-    Projection,
     Runs,
-    Scope,
     Size,
     Workers,
     format_chunks,
@@ -33,14 +32,12 @@ from .terms import (
     format_size,
 )
 
-DistinctStrategy = Literal["blocks", "join", "gang", "sort"]
-
-#: Strategies in which distinct keys move between tasks.
-SPREADING: tuple[DistinctStrategy, ...] = ("gang", "sort")
 #: Bytes of a count, if it may be large, of a first position, and of the number of a tie group.
 COUNT_BYTES = 8
 #: Bytes of a key's place among the distinct keys of its chunk.
 INVERSE_BYTES = 4
+#: What the peak of distinct keys that move is of.
+ALL_DIFFER = "the peak is that if all elements are distinct: how many are is unknown"
 #: Most pairs of a part and a group: one task lists where the rows of each begin and end, in 16 bytes.
 MOST_PAIRS = 1 << 24
 #: Samples of each part of a gang. A member's share differs by one in so many parts of all keys.
@@ -49,14 +46,14 @@ MEMBER_SAMPLES = 512
 SAME_BITS_KINDS = "biumMSU"
 #: Kinds of dtypes whose distinct keys no gang finds: Python objects, and records, of which NumPy compares each field.
 NO_GANG_KINDS = "OV"
-RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 
 
 @dataclass(frozen=True)
 class DistinctPlan:
     """Say how the distinct keys of an array are found."""
 
-    strategy: DistinctStrategy
+    where: Where
+    why: str
     chunks: int  # of the input
     keys: Size  # of the input, nan if unknown
     largest: Size  # keys of the largest chunk whose distinct keys are found at once, nan if unknown
@@ -79,12 +76,33 @@ class DistinctPlan:
     @property
     def back_bytes(self) -> int:
         """Bytes that go back to a chunk for each of its distinct keys."""
-        return COUNT_BYTES if self.strategy in SPREADING and self.columns.inverse else 0
+        return COUNT_BYTES if self.where == "exchange" and self.columns.inverse else 0
 
     @property
-    def projected_bytes(self) -> float:
-        """Peak bytes of a task that finds the distinct keys of a chunk; nan if unknown."""
-        return self.largest * self.key_bytes
+    def stated(self) -> Plan:
+        """What is decided, and what it takes."""
+        most = self.keys * self.row_bytes
+        steps = [StepBytes("unique-local", self.largest, self.itemsize, 0, self.key_bytes)]
+        back = f"; {self.back_bytes} bytes for each go back to its chunk" if self.back_bytes else ""
+        moves = f"only distinct keys, {self.row_bytes} bytes each: at most {format_size(most)}, if all differ{back}"
+        spread = self.division if self.where == "exchange" else None
+        notes: tuple[str, ...] = ()
+        if spread is not None:
+            instead = f"exchange {spread.exchange} in place of {spread.instead_of}"
+            notes = (ALL_DIFFER, *[instead] * bool(spread.instead_of))
+            merged = host_bytes("merged" if self.columns == Columns() else "merged columns", self.itemsize)
+            steps.append(StepBytes("unique-merge", self.keys / spread.groups, self.row_bytes, 0, merged))
+        return Plan(
+            where=self.where,
+            why=self.why,
+            given={"keys": f"{format_number(self.keys)} in {format_chunks(self.chunks)}"},
+            more={"groups": spread.text if spread else "", "moves": moves if spread else "nothing"},
+            driver=spread.exchange if spread else "",
+            steps=tuple(steps),
+            scope="process" if self.where == "join" or self.sources else "thread",
+            stages=(("distinct of chunks", self.keys * self.itemsize), ("sort, at most", most)),
+            notes=notes,
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,15 @@ class Division:
     groups: int
     samples: int  # of each part
     members: Runs = ()  # the parts of each member of a gang
-    instead_of: str = ""  # as in `Plan`
+    instead_of: str = ""  # as in `SortPlan`
+
+    @property
+    def text(self) -> str:
+        """How distinct keys move, on one line."""
+        if self.members:
+            return f"{len(self.members):,} members find distinct keys, exchange and number them, in one task each"
+        parts, groups = format_count(len(self.parts), "part"), format_count(self.groups, "group")
+        return f"exchange {self.exchange}, {parts}, {groups}, sizes unknown"
 
 
 def divide_distinct(
@@ -180,143 +206,13 @@ def make_distinct_plan(
     `joins` if one GPU has memory for all; `sources` are the chunks of each member of a gang, if it finds them, and the
     division is that of other tasks.
     """
-    several: DistinctStrategy = "join" if joins else "gang" if sources else "sort"
-    strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else several
+    keys = sum(sizes)
+    where, why = choose(Lanes(1, keys, 1, len(sizes), 1, itemsize, math.inf, True), joins=joins, flat=True)
     # Of several sizes of which one is unknown, the largest is unknown too.
-    largest = sum(sizes)
-    if not math.isnan(largest) and strategy in SPREADING:
+    largest = keys
+    if not math.isnan(keys) and where == "exchange":
         parts = sources or (division.parts if division else zip(range(len(sizes))))
         largest = max(sum(sizes[chunk] for chunk in own) for own in parts)
     on_host = host_bytes("values" if columns == Columns() else "columns", itemsize)
     a_key = key_bytes(device_order, distinct_bytes(itemsize, columns), on_host)
-    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, columns, a_key, sources, division)
-
-
-def describe_distinct(plan: DistinctPlan) -> Projection:
-    """What the plan decides and takes."""
-    strategies = {
-        "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
-        "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
-        "gang": f"gang: {describe_gang(plan)}",
-        "sort": "sort: keys are in several chunks; the distinct keys of each are sorted together, and numbered",
-    }
-    decisions = {
-        "keys": f"{format_number(plan.keys)} in {format_chunks(plan.chunks)}",
-        "strategy": strategies[plan.strategy],
-        "sort": describe_division(plan),
-        "moves": describe_moves(plan),
-    }
-    return project_distinct(decisions, plan)
-
-
-def project_distinct(decisions: dict[str, str], plan: DistinctPlan) -> Projection:
-    """What finding distinct keys takes, with some decisions."""
-    strategy = plan.strategy
-    scope: Scope = "thread" if strategy in ("blocks", "sort") else "process"
-    sorts = strategy == "sort"
-    exchange = plan.division.exchange if sorts and plan.division else None if strategy == "blocks" else strategy
-    stages = ("distinct of chunks", plan.keys * plan.itemsize), ("sort, at most", plan.keys * plan.row_bytes)
-    notes = ("unknown: how many elements are distinct, and so the bytes of their sort",) * sorts
-    if plan.division is not None and plan.division.instead_of:
-        notes += (f"exchange {exchange} in place of {plan.division.instead_of}",)
-    return Projection(decisions, plan.projected_bytes, scope, exchange, stages, whole=not sorts, notes=notes)
-
-
-def describe_gang(plan: DistinctPlan | None) -> str:
-    """The members of a gang, on one line; empty without one."""
-    if plan is None or plan.strategy != "gang":
-        return ""
-    return f"{len(plan.sources):,} members find distinct keys, exchange and number them, in one task each"
-
-
-def describe_division(plan: DistinctPlan | None) -> str:
-    """How the distinct keys are sorted, on one line."""
-    if plan is None or plan.division is None or plan.strategy != "sort":
-        return ""
-    division = plan.division
-    counts = format_count(len(division.parts), "part"), format_count(division.groups, "group")
-    return f"exchange {division.exchange}, {counts[0]}, {counts[1]}, sizes unknown"
-
-
-def describe_moves(plan: DistinctPlan) -> str:
-    """What moves between chunks, on one line."""
-    if plan.strategy not in SPREADING:
-        return "nothing" if plan.strategy == "blocks" else "nothing: the chunks are in one memory"
-    back = f"; {plan.back_bytes} bytes for each go back to its chunk" if plan.back_bytes else ""
-    most = format_size(plan.keys * plan.row_bytes)
-    return f"only distinct keys, {plan.row_bytes} bytes each: at most {most}, if all keys differ{back}"
-
-
-@dataclass(frozen=True)
-class RankPlan:
-    """Say how keys are ranked."""
-
-    strategy: RankStrategy
-    lanes: Lanes
-    flat: bool  # whether the array has one dimension
-    key_bytes: float  # bytes for each key that the task takes which ranks the rows of a chunk
-
-    @property
-    def chunk_bytes(self) -> float:
-        """Bytes of a chunk whose rows are ranked, nan if unknown. Lanes that are made whole are not divided."""
-        lanes = self.lanes
-        if self.strategy == "join":
-            return lanes.bytes
-        chunk = lanes.bytes / (lanes.chunks * lanes.blocks)
-        if self.strategy == "blocks":
-            return chunk
-        return max(lanes.keys * lanes.itemsize, min(lanes.limit, max(LANES_BYTES, chunk), lanes.bytes))
-
-    @property
-    def projected_bytes(self) -> float:
-        """Peak bytes of a task that ranks the rows of a chunk, nan if unknown."""
-        return self.chunk_bytes / self.lanes.itemsize * self.key_bytes
-
-
-def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> RankPlan:
-    """Plan ranks; `joins` if one GPU has memory for all chunks and what a sort of them needs."""
-    # Lanes of an unknown number cannot be ranked one by one, and no lanes need no ranks.
-    together = math.isnan(lanes.count) or math.isnan(lanes.keys) or not lanes.count
-    strategy: RankStrategy
-    if lanes.chunks == 1:
-        strategy = "blocks"
-    elif joins:
-        strategy = "join"
-    elif flat:  # a chunk is never made of several ones
-        strategy = "global"
-    else:
-        strategy = "rechunk" if together or lanes.keys * lanes.itemsize <= lanes.limit else "global"
-    width = lanes.itemsize
-    a_key = key_bytes(device_order, device_bytes(width, "ranks"), host_bytes("ranks", width))
-    return RankPlan(strategy, lanes, flat, a_key)
-
-
-def describe_rank(plan: RankPlan, distinct: DistinctPlan | None = None) -> Projection:
-    """What the plan decides and takes; "global" has a plan of the distinct keys of a lane."""
-    lanes = plan.lanes
-    fits = f"one of {format_size(lanes.limit)}"
-    where = "in several chunks" if plan.flat else f"in several chunks and does not fit {fits}"
-    strategies = {
-        "blocks": "blocks: lanes are whole in their chunks, whose rows are ranked where they are",
-        "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
-        "rechunk": f"rechunk: lanes are in several chunks and fit {fits}; made whole, ranked, and divided again",
-        "global": f"global: a lane is {where}; the distinct keys of its chunks are sorted together, and numbered",
-    }
-    moves = {
-        "blocks": "nothing",
-        "join": "nothing: the chunks are in one memory",
-        "rechunk": f"every key once, {format_size(lanes.bytes)}, and its rank back",
-    }
-    each = "" if plan.flat else "of each lane "
-    decisions = {
-        "lanes": lanes.text,
-        "strategy": strategies[plan.strategy],
-        "sort": describe_division(distinct),
-        "gang": describe_gang(distinct),
-        "moves": moves[plan.strategy] if distinct is None else each + describe_moves(distinct),
-    }
-    if distinct is not None:
-        return project_distinct(decisions, distinct)
-    scope: Scope = "process" if plan.strategy == "join" else "thread"
-    exchange = None if plan.strategy == "blocks" else plan.strategy
-    return Projection(decisions, plan.projected_bytes, scope, exchange, (("rank rows", lanes.bytes),))
+    return DistinctPlan(where, why, len(sizes), keys, largest, itemsize, columns, a_key, sources, division)

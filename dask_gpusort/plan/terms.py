@@ -14,8 +14,6 @@ Exchange = Literal["join", "gather", "runs", "tasks", "device", "gang"]
 BY_TASKS: tuple[Exchange, ...] = ("tasks", "device")
 #: Exchanges in which one task sorts a bundle.
 BY_BUNDLES: tuple[Exchange, ...] = (*BY_TASKS, "gang")
-#: Whose peak it is: of a thread's share of a worker, or a GPU; of a process; or of all workers together.
-Scope = Literal["thread", "process", "all"]
 Size = float  # a chunk size is an int, or nan if unknown
 Runs = tuple[tuple[int, ...], ...]  # numbers of the chunks, or runs, of each
 #: Columns of the names of decisions, before their text.
@@ -57,26 +55,6 @@ def chunks_of_workers(given: InputChunks) -> list[list[int]]:
     for chunk, worker in enumerate(given.workers):
         chunks_of.setdefault(worker, []).append(chunk)
     return [] if None in chunks_of else list(chunks_of.values())
-
-
-@dataclass(frozen=True)
-class Projection:
-    """Say what a plan, or a step before it, decides and takes; bytes are nan where they are unknown."""
-
-    rows: Mapping[str, str]  # decisions, by name; empty ones are left out
-    peak: float = math.nan  # bytes
-    scope: Scope = "thread"
-    exchange: str | None = None  # how elements leave their chunks; None if they do not
-    stages: tuple[tuple[str, float], ...] = ()  # between the source and the result, and the bytes that each takes in
-    whole: bool = True  # whether the peak is of all steps; else others, whose peak is unknown, follow
-    over: bool = False  # whether memory may run out though the peak fits
-    reads: int = 1  # of each chunk of the source
-    notes: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The decisions, a line each."""
-        return format_lines(self.rows)
 
 
 def format_lines(decisions: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.builders.request import Keys, Request, pack_keys
-from dask_gpusort.builders.rows import _whole_rows, row_strategy
+from dask_gpusort.builders.rows import _whole_rows, choose_rows
 from dask_gpusort.graph.inputs import chunk_limit
 from dask_gpusort.graph.runtime import Runtime
 from dask_gpusort.order import Order
@@ -27,24 +27,24 @@ def keys_of(darr):
 
 
 def strategy_of(keys, axis, exchange="auto"):
-    return row_strategy(Request(keys.order, "keys", "auto", Runtime.of(keys.array), exchange), keys, (), axis)
+    return choose_rows(Request(keys.order, "keys", "auto", Runtime.of(keys.array), exchange), keys, (), axis)[0]
 
 
 @pytest.mark.parametrize(
     ("shape", "chunks", "axis", "strategy"),
     [
-        ((8, 8), (2, 8), 1, "whole"),
+        ((8, 8), (2, 8), 1, "blocks"),
         ((8, 8), (2, 8), 0, "rechunk"),
-        ((8,), (8,), 0, "whole"),
+        ((8,), (8,), 0, "blocks"),
         ((8,), (2,), 0, "rechunk"),
     ],
 )
-def test_row_strategy(shape, chunks, axis, strategy):
+def test_where_rows_are_sorted(shape, chunks, axis, strategy):
     x = da.zeros(shape, chunks=chunks)
     for keys in (keys_of(x), pack_keys([x, x], (False, True))):
         assert strategy_of(keys, axis) == strategy
         # Rows of several chunks, and an array of one chunk, are joined on request.
-        joined = "whole" if x.numblocks[axis] == 1 < x.numblocks[0] else "join"
+        joined = "blocks" if x.numblocks[axis] == 1 < x.numblocks[0] else "join"
         assert strategy_of(keys, axis, "join") == joined
 
 
@@ -53,7 +53,7 @@ def test_a_row_may_be_as_large_as_the_largest_chunk():
     with dask.config.set({"array.chunk-size": "8B"}):
         assert chunk_limit(x) == 4 * 50 * 8
         assert strategy_of(keys_of(x), 1) == "rechunk"
-        assert strategy_of(keys_of(x.rechunk((1, 50))), 1) == "global"
+        assert strategy_of(keys_of(x.rechunk((1, 50))), 1) == "exchange"
 
 
 @given(st.data(), st.integers(1, 40), st.integers(1, 40))
@@ -81,8 +81,8 @@ def test_whole_rows_need_few_tasks():
     x = da.zeros((100, 100), chunks=(1, 100))
     assert len(dict(dask_gpusort.sort(x, 1).__dask_graph__())) <= 3 * 100
     text = dask_gpusort.explain(x, 1).detail
-    assert "whole" in text
-    assert "100 chunks" in text
+    assert "blocks" in text
+    assert "100 of 100 keys, each in 1 chunk" in text
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from dask_gpusort.chunk import numpy_select
 from dask_gpusort.plan.select import (
     MOST_COMPARED,
     Lanes,
-    describe_selection,
     fits_join,
     make_select_plan,
 )
@@ -123,7 +122,7 @@ def test_what_is_joined():
     assert not fits_join(lanes, Workers(1, 20 << 30), True)
     assert make_select_plan(lanes, 5, gpu, True).strategy == "join"
     assert make_select_plan(lanes, 5, gpu, True, "samples").strategy == "samples"
-    assert make_select_plan(lanes, 5, gpu, True).projected_bytes == 12 << 30
+    assert make_select_plan(lanes, 5, gpu, True).stated.peak == 12 << 30
 
 
 def test_what_is_sorted():
@@ -133,7 +132,7 @@ def test_what_is_sorted():
     for workers, strategy in ((Workers(1), "join"), (gpu, None)):
         counts = (MOST_COMPARED, MOST_COMPARED + 1)
         few, many = (make_select_plan(lanes, count, workers, True, strategy) for count in counts)
-        assert (few.sorts, many.sorts, many.projected_bytes) == (False, True, 24 << 30)
-        assert "each joined lane is sorted" in describe_selection(many).text
+        assert (few.sorts, many.sorts, many.stated.peak) == (False, True, 24 << 30)
+        assert "each joined lane is sorted" in many.stated.text
     assert not make_select_plan(lanes, 1000, gpu, True, "samples").sorts
     assert not make_select_plan(lanes, 1000, replace(gpu, memory=23 << 30), True).sorts

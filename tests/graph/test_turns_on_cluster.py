@@ -103,7 +103,7 @@ def test_two_workers_hold_what_is_projected(monkeypatch: pytest.MonkeyPatch, wor
     assert plan.cut_first
     assert global_sort._pace(plan).awaited_by(len(plan.groups) - 1)
     # Scratch memory of a step is in no result.
-    results = replace(plan, turns=replace(plan.turns, step=0)).projected_bytes
+    results = replace(plan, turns=replace(plan.turns, step=0)).stated.peak
     for worker in workers:
         assert abs(worker.watch.most - results) <= 0.15 * results
         assert worker.watch.ran["sort-local"] == len(plan.sources) / 2

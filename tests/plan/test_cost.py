@@ -9,7 +9,6 @@ import pytest
 from support.plans import num_tasks
 
 from dask_gpusort.builders.global_sort import _pace, _steps
-from dask_gpusort.cost import cost_of, describe
 from dask_gpusort.drivers.one import InOneTask
 from dask_gpusort.drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from dask_gpusort.functions.joined import JoinedSort
@@ -35,35 +34,33 @@ def plan(chunks, size, exchange="gather", dtype="i8", companion_bytes=0, **optio
 def test_counts_of_an_exchange(exchange, processes, crossings, messages):
     # With so many threads, each chunk is a run.
     made = plan(40, 1_000, exchange, groups=8, companion_bytes=4, workers=Workers(40, processes=processes))
-    cost = cost_of(made)
-    assert cost.moved_bytes == crossings * 40 * 1_000 * 12
-    assert cost.messages == messages
-    assert cost.counted_bytes == 40 * made.samples * (8 + ENTRY_BYTES) > 0
+    assert made.moved_bytes == crossings * 40 * 1_000 * 12
+    assert made.messages == messages
+    assert made.counted_bytes == 40 * made.samples * (8 + ENTRY_BYTES) > 0
 
 
 def test_counts_of_candidates():
     made = plan(4000, 1_000_000, "runs", groups=400, workers=Workers(4, 1 << 30, processes=2))
     assert made.candidates == 16 * 400
-    runs, cost = len(made.runs), cost_of(made)
+    runs = len(made.runs)
     sums = math.ceil(runs / 32) + math.ceil(math.ceil(runs / 32) / 32)
-    assert cost.counted_bytes == runs * made.samples * (8 + ENTRY_BYTES) + (runs + sums) * 8 * made.candidates
+    assert made.counted_bytes == runs * made.samples * (8 + ENTRY_BYTES) + (runs + sums) * 8 * made.candidates
 
 
 def test_a_join_sends_nothing():
-    assert cost_of(plan(10, 1_000, "join", workers=Workers(4))).messages == 0
+    assert plan(10, 1_000, "join", workers=Workers(4)).messages == 0
 
 
 def test_counts_of_an_exchange_by_tasks():
     made = plan(40, 1_000, "tasks", groups=8, companion_bytes=4, workers=Workers(5))
-    cost = cost_of(made)
-    assert cost.moved_bytes == 6 * 40 * 1_000 * 12
-    assert cost.messages == 5 * 8
-    assert cost.counted_bytes == 5 * made.samples * (8 + ENTRY_BYTES)
+    assert made.moved_bytes == 6 * 40 * 1_000 * 12
+    assert made.messages == 5 * 8
+    assert made.counted_bytes == 5 * made.samples * (8 + ENTRY_BYTES)
 
 
 def test_counts_between_devices():
     made = plan(16, 1_000, "device", workers=Workers(4, devices=True))
-    assert cost_of(made).messages == len(made.sources) * len(made.groups) == 16
+    assert made.messages == len(made.sources) * len(made.groups) == 16
 
 
 @pytest.mark.parametrize("exchange", ["join", "gather", "runs", "tasks", "device"])
@@ -83,7 +80,7 @@ def test_number_of_tasks_equals_that_of_the_graph(exchange, chunks):
 
 
 def test_unknown_sizes():
-    cost = cost_of(plan(10, math.nan, "tasks"))
-    assert math.isnan(cost.moved_bytes)
-    assert cost.messages > 0
-    assert "an unknown number of bytes read and written" in describe(plan(10, math.nan, "tasks")).text
+    made = plan(10, math.nan, "tasks")
+    assert math.isnan(made.moved_bytes)
+    assert made.messages > 0
+    assert "an unknown number of bytes read and written" in made.stated.text

@@ -14,15 +14,15 @@ from support.peaks import peak_of
 from dask_gpusort.chunk.distinct import Columns, find_distinct
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers
-from dask_gpusort.plan.sets import describe_distinct, divide_distinct, make_distinct_plan
+from dask_gpusort.plan.sets import divide_distinct, make_distinct_plan
 
 ALL = Columns(counts=True, firsts=True, inverse=True)
 
 
 def test_strategy():
-    assert make_distinct_plan([10], 8, ALL, joins=True).strategy == "blocks"
-    assert make_distinct_plan([10, 20], 8, ALL, joins=True).strategy == "join"
-    assert make_distinct_plan([10, 20], 8, ALL, joins=False).strategy == "sort"
+    assert make_distinct_plan([10], 8, ALL, joins=True).where == "blocks"
+    assert make_distinct_plan([10, 20], 8, ALL, joins=True).where == "join"
+    assert make_distinct_plan([10, 20], 8, ALL, joins=False).where == "exchange"
 
 
 def divide(sizes, columns=ALL, dtype="i8", exchange="gather", threads=2, groups=None, second=None, held=1):
@@ -70,12 +70,12 @@ def test_bytes_of_distinct_keys():
         assert make_distinct_plan([10, largest], 4, ALL, joins=False).row_bytes == 4 + 8 + 8
     alone = make_distinct_plan([10] * 300, 4, Columns(), joins=False)
     assert (alone.row_bytes, alone.back_bytes) == (4, 0)
-    assert alone.projected_bytes < plan.projected_bytes
+    assert alone.stated.peak < plan.stated.peak
     assert (
-        make_distinct_plan([10, 30], 4, ALL, False).projected_bytes * 4
-        == 3 * make_distinct_plan([40], 4, ALL, False).projected_bytes
+        make_distinct_plan([10, 30], 4, ALL, False).stated.peak * 4
+        == 3 * make_distinct_plan([40], 4, ALL, False).stated.peak
     )
-    assert math.isnan(make_distinct_plan([10, math.nan], 4, ALL, False).projected_bytes)
+    assert math.isnan(make_distinct_plan([10, math.nan], 4, ALL, False).stated.peak)
 
 
 @for_each(product(["i2", "i4", "i8", "f8"], [2, 10, 30_000, 1 << 40], [Columns(), Columns(counts=True), ALL]))
@@ -84,17 +84,21 @@ def test_projected_bytes_bound_a_step(dtype, values, columns):
     keys = (keys * (values // np.iinfo("i2").max + 1)).astype(dtype)
     plan = make_distinct_plan([len(keys)] * 2, keys.dtype.itemsize, columns, joins=False)
     peak = peak_of(lambda: find_distinct(keys, Order(keys.dtype, stable=True), columns, True))
-    assert plan.projected_bytes / 8 < peak <= plan.projected_bytes
+    assert plan.stated.peak / 8 < peak <= plan.stated.peak
 
 
 def test_text():
-    text = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=False)).text
+    def planned(sizes, **options):
+        return make_distinct_plan(sizes, 8, ALL, **options).stated
+
+    text = planned([1000] * 4, joins=False, division=divide([1000] * 4)).text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
-    assert list(lines) == ["keys", "strategy", "moves"]
+    assert list(lines) == ["keys", "strategy", "groups", "moves", "steps"]
     assert lines["keys"] == "4,000 in 4 chunks"
+    assert lines["groups"] == "exchange gather, 2 parts, 1 group, sizes unknown"
     assert "20 bytes each" in lines["moves"]
     assert "8 bytes for each go back" in lines["moves"]
-    assert "moves     nothing" in describe_distinct(make_distinct_plan([1000], 8, ALL, joins=False)).text
-    joined = describe_distinct(make_distinct_plan([1000] * 4, 8, ALL, joins=True))
+    assert "moves     nothing" in planned([1000], joins=False).text
+    joined = planned([1000] * 4, joins=True)
     assert "one memory" in joined.text
     assert not joined.notes

@@ -67,7 +67,7 @@ def gang_plan(sizes, members, memory=None):
 def test_the_projected_bytes_of_a_member():
     share = 4 << 20
     # Bundle, half of it received; outputs and the group once more while it is merged.
-    assert gang_plan((1 << 20,) * 2, 2).projected_bytes == pytest.approx((1 + 0.5 + 2) * share, rel=0.02)
+    assert gang_plan((1 << 20,) * 2, 2).stated.peak == pytest.approx((1 + 0.5 + 2) * share, rel=0.02)
 
 
 def test_a_gang_is_chosen_for_chunks_on_several_gpus():

@@ -21,7 +21,7 @@ from support.marks import for_each
 import dask_gpusort
 from dask_gpusort.graph.exchanges import choose_exchange
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, counting, describe, is_small, make_plan
+from dask_gpusort.plan import InputChunks, Workers, counting, is_small, make_plan
 from dask_gpusort.plan.division import lay_out_groups
 
 MIB = 1 << 20
@@ -146,7 +146,7 @@ def test_unknown_sizes():
     made = plan((math.nan,) * 10, exchange="runs", workers=Workers(2, 1 << 30))
     assert not made.known
     assert math.isnan(made.group_bytes)
-    assert "unknown" in describe(made).text
+    assert "unknown" in made.stated.text
 
 
 def test_plans_are_frozen_hashable_and_picklable():
@@ -171,7 +171,7 @@ def test_explain_describes_the_plan():
     with dask.config.set(num_workers=2):
         text = dask_gpusort.explain(x, descending=True, stable=True).detail
     lines = {line.split()[0]: line for line in text.splitlines()}
-    assert list(lines) == ["keys", "path", "samples", "table", "chunks", "groups", "exchange", "cost"]
+    assert list(lines) == ["keys", "path", "samples", "table", "chunks", "groups", "exchange", "cost", "steps"]
     assert "float32, descending, stable" in lines["keys"]
     assert "merge" in lines["path"]
     assert "100 in as 6 runs, 100 out" in lines["chunks"]
@@ -199,7 +199,7 @@ def test_explain_of_several_dimensions():
     with dask.config.set({"array.chunk-size": "1kiB"}):
         text = dask_gpusort.explain(x.rechunk((1, 100))).detail
         assert "path" in dask_gpusort.explain(x, None).detail
-    assert text.startswith("rows      8 too long")
+    assert text.startswith("rows      8 of 1,000 keys, each in 10 chunks\nstrategy  exchange: ")
     assert "path" in text
     assert "10 in" in text
 

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.positions import (
     Addressed,
-    Bundles,
     PositionsExchange,
     PositionsPlan,
     bundle_chunks,
     choose_addressing,
-    describe_positions,
     largest_bytes,
     names_few_chunks,
 )
@@ -59,18 +57,18 @@ def test_strategies_and_their_reasons(array, shared, memory, asked, wanted):
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.none() | st.integers(1, 20))
 def test_bundles_cover_all_chunks_in_order(sizes, wanted):
     bundles = bundle_chunks(sizes, 8, Workers(2, MIB, processes=2), wanted)
-    assert [chunk for number in range(len(bundles)) for chunk in bundles.chunks(number)] == list(range(len(sizes)))
-    assert all(bundles.chunks(number) for number in range(len(bundles)))
+    assert [chunk for chunks in bundles for chunk in chunks] == list(range(len(sizes)))
+    assert all(bundles)
 
 
 def test_bundles_fit_the_memory():
     bundles = bundle_chunks([1 << 10] * 1000, 32, Workers(2, 10 * MIB, processes=2))
-    assert max(len(bundles.chunks(number)) for number in range(len(bundles))) * (1 << 10) * 32 <= 1.01 * MIB
+    assert max(map(len, bundles)) * (1 << 10) * 32 <= 1.01 * MIB
 
 
 def test_bundles_of_unknown_sizes_have_about_equal_numbers_of_chunks():
     bundles = bundle_chunks([math.nan] * 12, 8, Workers(2), 4)
-    assert [len(bundles.chunks(number)) for number in range(len(bundles))] == [3, 3, 3, 3]
+    assert [len(chunks) for chunks in bundles] == [3, 3, 3, 3]
 
 
 def test_few_indices_in_memory_name_few_chunks():
@@ -84,34 +82,34 @@ def test_few_indices_in_memory_name_few_chunks():
 def test_largest_bytes():
     bundles = bundle_chunks([10, 10, 30, 10], 8, Workers(2), 3)
     assert largest_bytes(bundles, [10, 10, 30, 10], 8) == 8 * max(
-        sum([10, 10, 30, 10][chunk] for chunk in bundles.chunks(number)) for number in range(len(bundles))
+        sum([10, 10, 30, 10][chunk] for chunk in chunks) for chunks in bundles
     )
     assert math.isnan(largest_bytes(bundles, [10, math.nan, 30, 10], 8))
 
 
 def test_projected_bytes():
-    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), "runs", 100, 300)
-    assert PositionsPlan("exchange", "long", LONG, 0, exchange).projected_bytes == 600
-    assert PositionsPlan("exchange", "long", LONG, 0, replace(exchange, bundle_bytes=50)).projected_bytes == 200
-    assert PositionsPlan("gather", "shared", LONG, 0).projected_bytes == 2 * LONG.bytes
+    exchange = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 300)
+    assert PositionsPlan("exchange", "long", LONG, 0, exchange).stated.peak == 600
+    assert PositionsPlan("exchange", "long", LONG, 0, replace(exchange, bundle_bytes=50)).stated.peak == 200
+    assert PositionsPlan("gather", "shared", LONG, 0).stated.peak == 1.01 * LONG.bytes
     rows = replace(LONG, size=MIB, lanes=64, chunks=1, blocks=16)
-    assert PositionsPlan("blocks", "whole", rows, 0).projected_bytes == rows.bytes / 16
-    assert PositionsPlan("rechunk", "fit", replace(rows, chunks=4), 0).projected_bytes == rows.limit
-    assert math.isnan(PositionsPlan("blocks", "unknown", replace(rows, size=math.nan), 0).projected_bytes)
+    assert PositionsPlan("blocks", "whole", rows, 0).stated.peak == rows.bytes / 16
+    assert PositionsPlan("rechunk", "fit", replace(rows, chunks=4), 0).stated.peak == rows.limit
+    assert math.isnan(PositionsPlan("blocks", "unknown", replace(rows, size=math.nan), 0).stated.peak)
 
 
 def test_text():
-    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), "runs", 100, 300)
-    text = describe_positions(PositionsPlan("exchange", "long", LONG, 0, exchange)).text
+    exchange = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 300)
+    text = PositionsPlan("exchange", "long", LONG, 0, exchange).stated.text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
-    assert list(lines) == ["lanes", "indices", "strategy", "moves"]
+    assert list(lines) == ["lanes", "indices", "strategy", "moves", "steps"]
     assert lines["lanes"] == "1 of 67,108,864 elements, in 64 chunks"
     assert lines["strategy"] == "exchange: lanes are in several chunks, and do not fit one of 128.00 MiB"
     assert lines["moves"].startswith("indices to 2 groups of chunks, from 1 bundle, by runs that workers keep")
     by_tasks = PositionsPlan("exchange", "long", LONG, 0, replace(exchange, by="tasks"))
-    assert "by tasks" in describe_positions(by_tasks).text
-    assert "they may take 1.00 MiB" in describe_positions(PositionsPlan("gather", "shared", LONG, MIB)).text
-    assert "an unknown size" in describe_positions(PositionsPlan("gather", "shared", LONG, math.inf)).text
-    whole = describe_positions(PositionsPlan("blocks", "whole", replace(LONG, chunks=1), 0)).text
-    assert whole.endswith("moves     nothing")
-    assert "every element once, 512.00 MiB" in describe_positions(PositionsPlan("rechunk", "fit", LONG, 0)).text
+    assert "by tasks" in by_tasks.stated.text
+    assert "they may take 1.00 MiB" in PositionsPlan("gather", "shared", LONG, MIB).stated.text
+    assert "an unknown size" in PositionsPlan("gather", "shared", LONG, math.inf).stated.text
+    whole = PositionsPlan("blocks", "whole", replace(LONG, chunks=1), 0).stated.text
+    assert "moves     nothing\n" in whole
+    assert "every element once, 512.00 MiB" in PositionsPlan("rechunk", "fit", LONG, 0).stated.text

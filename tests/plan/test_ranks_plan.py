@@ -11,13 +11,14 @@ import pytest
 from support.marks import for_each
 from support.peaks import peak_of
 
+from dask_gpusort.builders.ranks import plan_ranks
 from dask_gpusort.chunk.distinct import Columns
 from dask_gpusort.chunk.memory import USABLE_FRACTION
 from dask_gpusort.chunk.tie_groups import METHODS, Ranking, rank_rows
 from dask_gpusort.order import Order
+from dask_gpusort.plan.choose import LANES_BYTES, Lanes, choose
 from dask_gpusort.plan.memory import device_bytes, distinct_bytes, fits_join, join_bytes, joined_bytes
-from dask_gpusort.plan.select import LANES_BYTES, Lanes
-from dask_gpusort.plan.sets import describe_rank, make_distinct_plan, make_rank_plan
+from dask_gpusort.plan.sets import make_distinct_plan
 from dask_gpusort.plan.terms import InputChunks, Workers
 
 MIB = 1 << 20
@@ -34,55 +35,48 @@ LANE = replace(ROWS, count=1, keys=10**9, in_chunk=1, blocks=1)
         (LANE, True, True, "join"),
         (ROWS, False, False, "rechunk"),
         (replace(ROWS, count=math.nan), False, False, "rechunk"),
-        (replace(ROWS, keys=10**9), False, False, "global"),
-        (LANE, True, False, "global"),
+        (replace(ROWS, keys=10**9), False, False, "exchange"),
+        (LANE, True, False, "exchange"),
         # A chunk is never made of several ones in one dimension, where the sizes may be unknown.
-        (replace(LANE, keys=100), True, False, "global"),
-        (replace(LANE, keys=math.nan), True, False, "global"),
+        (replace(LANE, keys=100), True, False, "exchange"),
+        (replace(LANE, keys=math.nan), True, False, "exchange"),
         (replace(LANE, keys=math.nan), False, False, "rechunk"),
     ],
 )
 def test_strategy(lanes, flat, joins, wanted):
-    assert make_rank_plan(lanes, flat, joins).strategy == wanted
+    assert choose(lanes, joins=joins, flat=flat)[0] == plan_ranks(lanes, flat, joins).where == wanted
 
 
 def test_chunks_of_whole_lanes():
-    assert make_rank_plan(ROWS, False, True).chunk_bytes == ROWS.bytes
-    assert make_rank_plan(replace(ROWS, chunks=1), False, False).chunk_bytes == ROWS.bytes / 10
-    assert make_rank_plan(ROWS, False, False).chunk_bytes == LANES_BYTES
-    assert make_rank_plan(replace(ROWS, count=10), False, False).chunk_bytes == ROWS.bytes / 100
-    long = replace(ROWS, count=10, keys=8 * MIB)
-    assert make_rank_plan(long, False, False).chunk_bytes == 64 * MIB
+    assert ROWS.whole_bytes("join") == ROWS.bytes
+    assert replace(ROWS, chunks=1).whole_bytes("blocks") == ROWS.bytes / 10
+    # Chunks are joined where that makes no large ones.
+    assert ROWS.whole_bytes("rechunk") == ROWS.bytes / 10
+    tall = replace(ROWS, keys=50_000, chunks=100, blocks=1)
+    assert tall.whole_bytes("rechunk") == LANES_BYTES
+    assert replace(tall, count=10, keys=8 * MIB).whole_bytes("rechunk") == 64 * MIB
 
 
 @for_each(product(["i2", "f4", "i8", "f8"], [1, 10, 30_000], [(100_000,), (1000, 100)], METHODS))
 def test_projected_bytes_bound_a_step(dtype, values, shape, method):
     keys = np.random.default_rng(0).integers(0, values, shape).astype(dtype)
     lanes = Lanes(keys.size // shape[-1], shape[-1], 1, 1, 1, keys.dtype.itemsize, 128 * MIB, True)
-    plan = make_rank_plan(lanes, False, False)
+    plan = plan_ranks(lanes, False, False)
     peak = peak_of(lambda: rank_rows(keys, Ranking(method, "propagate", False), -1))
-    assert plan.projected_bytes / 4 < peak <= plan.projected_bytes
+    assert plan.peak / 4 < peak <= plan.peak
 
 
 def test_text():
-    def text(lanes, flat, joins, *others):
-        return describe_rank(make_rank_plan(lanes, flat, joins), *others).text
-
-    lines = dict(line.split(maxsplit=1) for line in text(ROWS, False, False).splitlines())
-    assert list(lines) == ["lanes", "strategy", "moves"]
+    lines = dict(line.split(maxsplit=1) for line in plan_ranks(ROWS, False, False).text.splitlines())
+    assert list(lines) == ["lanes", "strategy", "moves", "steps"]
     assert lines["lanes"] == "1,000 of 5,000 keys, each in 10 chunks"
     assert "fit one of 128.00 MiB" in lines["strategy"]
-    assert lines["moves"] == "every key once, 38.15 MiB, and its rank back"
-    assert "moves     nothing" in text(replace(ROWS, chunks=1), False, False)
-    assert "one memory" in text(ROWS, False, True)
-    lane = make_distinct_plan([10**8] * 10, 8, Columns(counts=True, inverse=True), joins=False)
-    found = text(LANE, True, False, lane)
-    assert "12 bytes each" in found
-    assert "does not fit" not in found
-    assert "how many elements are distinct" in describe_rank(make_rank_plan(LANE, True, False), lane).notes[0]
-    several = text(replace(ROWS, keys=10**9), False, False, lane)
-    assert "does not fit one of 128.00 MiB" in several
-    assert "of each lane" in several
+    assert lines["moves"] == "every key once, 38.15 MiB, and what is found of it"
+    assert lines["steps"] == "rank 40.05 MiB"
+    assert "moves     nothing" in plan_ranks(replace(ROWS, chunks=1), False, False).text
+    assert "one memory" in plan_ranks(ROWS, False, True).text
+    assert "do not fit" not in plan_ranks(LANE, True, False).text
+    assert "do not fit one of 128.00 MiB" in plan_ranks(replace(ROWS, keys=10**9), False, False).text
 
 
 def test_a_join_on_a_gpu_holds_more_than_a_sort():
@@ -104,9 +98,10 @@ def test_a_join_on_a_gpu_holds_more_than_a_sort():
 
 def test_peaks_on_a_gpu_are_those_of_a_join():
     order = Order(np.dtype("i8"), stable=True)
-    rank = make_rank_plan(LANE, True, True, order)
-    assert rank.projected_bytes == join_bytes(order, InputChunks((LANE.keys,), task_bytes=device_bytes(8, "ranks")))
+    assert plan_ranks(LANE, True, True, order).peak == join_bytes(
+        order, InputChunks((LANE.keys,), task_bytes=device_bytes(8, "ranks"))
+    )
     columns = Columns(inverse=True)
     distinct = make_distinct_plan([1_000] * 4, 8, columns, True, order)
     given = InputChunks((4_000,), task_bytes=distinct_bytes(8, columns))
-    assert distinct.projected_bytes == join_bytes(order, given)
+    assert distinct.stated.peak == join_bytes(order, given)

@@ -21,8 +21,6 @@ from dask_gpusort.plan.search import (
     JOINED_SHARE,
     Searched,
     choose_membership,
-    describe_no_search,
-    describe_search,
     make_search_plan,
 )
 
@@ -108,13 +106,13 @@ def test_all_keys_are_joined_where_all_are_needed():
 def test_moved_and_projected_bytes():
     joined = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, None)
     assert joined.moved_bytes == 2 * 8000  # to each process
-    assert joined.projected_bytes == JOIN_COPIES * 8000
+    assert joined.stated.peak == JOIN_COPIES * 8000
     many = planned([8], [8000] * 4, Workers(4, GIB, processes=2), None, None)
-    assert many.projected_bytes == 8 + 2 * 1000 * host_bytes("needles", 8)  # two threads of a worker
+    assert many.stated.peak == 8 + 2 * 1000 * host_bytes("needles", 8)  # two threads of a worker
     groups = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, 5)
     assert groups.moved_bytes == 8000 + 320 + 320
-    assert groups.projected_bytes == max(JOIN_COPIES * 1600, 5 * 320)
-    assert math.isnan(planned([800, math.nan], [80], Workers(2), None, None).projected_bytes)
+    assert groups.stated.peak == max(JOIN_COPIES * 1600, 5 * 320)
+    assert math.isnan(planned([800, math.nan], [80], Workers(2), None, None).stated.peak)
 
 
 @pytest.mark.parametrize("values", [2, 99, 30_000])
@@ -127,19 +125,19 @@ def test_projected_bytes_bound_the_steps(dtype, values):
     keys.sort()
     joined = join_keys([keys], question)
     # The input is not counted.
-    assert peak_of(lambda: join_keys([keys], question)) <= plan.projected_bytes
+    assert peak_of(lambda: join_keys([keys], question)) <= plan.stated.peak
     blocks = Blocks([needles], declared_chunks("the needles", needles.dtype, ((len(needles),),)))
     looked_up = peak_of(lambda: look_up_blocks(joined, blocks, question))
-    assert plan.projected_bytes / 3 < keys.nbytes + looked_up <= plan.projected_bytes
+    assert plan.stated.peak / 3 < keys.nbytes + looked_up <= plan.stated.peak
 
 
 def test_text():
-    text = describe_search(planned([GIB // 8] * 2, [1 << 20] * 3, Workers(2, GIB), None, None)).text
+    text = planned([GIB // 8] * 2, [1 << 20] * 3, Workers(2, GIB), None, None).stated.text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
-    assert list(lines) == ["keys", "needles", "strategy", "moves"]
+    assert list(lines) == ["keys", "needles", "strategy", "moves", "steps"]
     assert lines["strategy"] == "join: all keys are one array, because they fit the 256.00 MiB that they may take"
     assert "to each process" in lines["moves"]
-    text = describe_search(planned([GIB] * 8, [GIB // 16] * 3, Workers(2, GIB), None, None, sorts=True)).text
+    text = planned([GIB] * 8, [GIB // 16] * 3, Workers(2, GIB), None, None, sorts=True).stated.text
     assert "groups: keys are 8 groups of chunks, because they do not fit" in text
     assert "8 chunks, sorted first" in text
     assert "3 bundles" in text
@@ -148,7 +146,6 @@ def test_text():
         ({"whole": "few"}, "few"),
         ({"whole": "objects"}, "objects"),
     ):
-        assert why in describe_search(planned([8], [8], Workers(2), None, None, **options)).text
-    assert "unknown" in describe_search(planned([math.nan], [8], Workers(2, GIB), None, None)).text
-    assert "is set" in describe_search(planned([8] * 2, [8], Workers(2, GIB), None, 2)).text
-    assert "never equal" in describe_no_search(np.dtype("i8"), np.dtype("U3")).text
+        assert why in planned([8], [8], Workers(2), None, None, **options).stated.text
+    assert "unknown" in planned([math.nan], [8], Workers(2, GIB), None, None).stated.text
+    assert "is set" in planned([8] * 2, [8], Workers(2, GIB), None, 2).stated.text

@@ -10,15 +10,14 @@ import pytest
 from support.marks import for_each
 
 from dask_gpusort.plan import Workers
+from dask_gpusort.plan.choose import LANES_BYTES, Lanes
+from dask_gpusort.plan.memory import host_bytes
 from dask_gpusort.plan.select import (
     BOTH_PASSES,
     FETCHED_BYTES,
-    LANES_BYTES,
     MOST_COMPARED,
     MOST_ROUNDS,
-    Lanes,
     choose_strategy,
-    describe_selection,
     fits_held,
     make_select_plan,
 )
@@ -67,8 +66,8 @@ def test_chunks_are_sorted_for_many_quantiles(lanes):
     assert few.strategy == ("rechunk" if lanes is CUBE else "samples")
     assert many.strategy == ("samples" if lanes is LONG else "blocks" if lanes.chunks == 1 else "rechunk")
     assert make_select_plan(lanes, most + 1, workers, True, "samples").sorts
-    assert ("each chunk is sorted in the second pass" in describe_selection(many).text) == many.sorts
-    assert "is sorted" not in describe_selection(few).text
+    assert ("each chunk is sorted in the second pass" in many.stated.text) == many.sorts
+    assert "is sorted" not in few.stated.text
 
 
 @for_each(product([2, 16], [1 << 24, 1 << 27], [17, 32, 101, 1001]))
@@ -78,7 +77,7 @@ def test_both_passes_sort_where_one_task_would_have_many_keys(threads, keys, qua
     both = quantiles > 32 or threads > 2
     assert plan.sorts == (BOTH_PASSES if both else 1)
     assert plan.inside_keys < keys / 4
-    assert ("both passes" in describe_selection(plan).text) == both
+    assert ("both passes" in plan.stated.text) == both
 
 
 def test_lanes_that_fit_a_chunk_are_reduced_whole_where_they_do_not_move_between_processes():
@@ -104,7 +103,7 @@ def test_lanes_that_fit_a_chunk_are_reduced_whole_where_they_do_not_move_between
     ):
         plan = make_select_plan(lanes, 1, workers, held)
         assert plan.strategy == strategy, (workers, held, lanes)
-        assert ("would read it twice" in describe_selection(plan).text) == plan.whole == (strategy != "samples")
+        assert ("would read it twice" in plan.stated.text) == plan.whole == (strategy != "samples")
     assert not make_select_plan(CUBE, 1, local, True).whole
     assert make_select_plan(ROWS, 1, local, True, "samples").strategy == "samples"
 
@@ -112,16 +111,16 @@ def test_lanes_that_fit_a_chunk_are_reduced_whole_where_they_do_not_move_between
 def test_projected_bytes():
     held, again = (make_select_plan(LONG, 5, Workers(2), one) for one in (True, False))
     # The source, or a chunk for each thread.
-    assert held.projected_bytes - again.projected_bytes == LONG.bytes - 2 * LONG.bytes / 100
+    assert held.stated.peak - again.stated.peak == LONG.bytes - 2 * LONG.bytes / 100
     # A sort takes copies of a chunk for each thread.
     held, again = (make_select_plan(LONG, 101, Workers(2), one) for one in (True, False))
-    assert again.projected_bytes == again.moved_bytes + 2 * 2.5 * LONG.bytes / 100
-    assert held.projected_bytes == pytest.approx(LONG.bytes + again.projected_bytes)
-    assert held.projected_bytes < 1.1 * LONG.bytes
-    assert math.isnan(make_select_plan(replace(LONG, keys=math.nan), 5, Workers(2), True).projected_bytes)
+    assert again.stated.peak == again.moved_bytes + 2 * host_bytes("lanes", 8) * LONG.keys / 100
+    assert held.stated.peak == pytest.approx(LONG.bytes + again.stated.peak)
+    assert held.stated.peak < 1.1 * LONG.bytes
+    assert math.isnan(make_select_plan(replace(LONG, keys=math.nan), 5, Workers(2), True).stated.peak)
     rows = make_select_plan(CUBE, 1, Workers(2, 1024 * MIB), True)
     assert rows.lanes_bytes == 16 * MIB < LANES_BYTES
-    assert rows.projected_bytes == 2 * 2.5 * 16 * MIB
+    assert rows.stated.peak == (host_bytes("lanes", 4) + 4) * 16 * MIB / 4  # of a thread
 
 
 def test_a_source_is_held_if_it_fits_a_share_of_the_memory():
@@ -135,7 +134,7 @@ def test_a_source_is_held_if_it_fits_a_share_of_the_memory():
 
 
 def test_text():
-    text = describe_selection(make_select_plan(LONG, 5, Workers(2), False)).text
+    text = make_select_plan(LONG, 5, Workers(2), False).stated.text
     for part in ("1 of 1,000,000,000 keys, each in 100 chunks", "samples: ", "2 over 7.45 GiB", "read again"):
         assert part in text
-    assert "rounds" not in describe_selection(make_select_plan(CUBE, 5, Workers(2), False)).text
+    assert "rounds" not in make_select_plan(CUBE, 5, Workers(2), False).stated.text

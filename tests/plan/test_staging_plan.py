@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dask_gpusort.chunk.memory import USABLE_FRACTION, step_bytes
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, describe, divide_chunks, fits_devices, make_plan
+from dask_gpusort.plan import InputChunks, Workers, divide_chunks, fits_devices, make_plan
 from dask_gpusort.plan.division import CHUNKS_IN_FLIGHT, GROUPS_IN_FLIGHT
 
 GIB = 1 << 30
@@ -64,15 +64,15 @@ def test_a_group_is_a_chunk_where_that_fits():
 def test_unknown_sizes():
     made = plan((math.nan,) * 10, GIB)
     assert math.isnan(made.step_bytes)
-    assert "step      an unknown size of the GPU's 1.00 GiB" in describe(made).text
+    assert "step      an unknown size of the GPU's 1.00 GiB" in made.stated.text
 
 
 def test_only_staged_plans_speak_of_the_gpu():
     made = plan((1 << 20,) * 64, GIB)
     assert made.staging_memory is not None
-    assert "step      " in describe(made).text
+    assert "step      " in made.stated.text
     assert plan((1 << 20,) * 64, None).staging_memory is None
-    assert "step      " not in describe(plan((1 << 20,) * 64, None)).text
+    assert "step      " not in plan((1 << 20,) * 64, None).stated.text
 
 
 def test_groups_of_kept_runs_fit_the_workers_too():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dask_gpusort.builders.global_sort import _pace
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Plan, Workers, describe, make_plan
+from dask_gpusort.plan import InputChunks, SortPlan, Workers, make_plan
 from dask_gpusort.plan.memory import MOST_BUNDLES, MOST_DEVICE_GROUPS, TURNS_FRACTION
 
 MEMORY = 1 << 30
@@ -19,7 +19,7 @@ MEMORY = 1 << 30
 
 def plan_of(
     share: float, chunks: int = 64, dtype: str = "u4", outputs: int | None = None, gpus: int = 1, **about: object
-) -> Plan:
+) -> SortPlan:
     size = int(gpus * share * MEMORY / np.dtype(dtype).itemsize) // chunks
     out = size * chunks // (outputs or chunks)
     return make_plan(
@@ -38,8 +38,8 @@ def test_the_peak_stays_within_the_share_unless_bundles_are_smallest(share: floa
     plan = plan_of(share, 2048, dtype, held=held)
     held_bytes = held * sum(plan.sizes) * plan.row_bytes
     smallest = len(plan.sources) >= MOST_BUNDLES or len(plan.groups) >= MOST_DEVICE_GROUPS
-    assert smallest or plan.projected_bytes + held_bytes <= 1.02 * TURNS_FRACTION * MEMORY
-    assert plan.projected_bytes >= sum(plan.sizes) * plan.row_bytes
+    assert smallest or plan.stated.peak + held_bytes <= 1.02 * TURNS_FRACTION * MEMORY
+    assert plan.stated.peak >= sum(plan.sizes) * plan.row_bytes
 
 
 def test_more_keys_are_sorted_in_more_bundles_and_groups() -> None:
@@ -61,7 +61,7 @@ def test_kept_chunks_leave_less_memory() -> None:
 def test_a_large_output_chunk_is_made_by_several_groups_and_counted() -> None:
     plan = plan_of(0.5, outputs=1)
     assert len(plan.groups) > 1
-    assert plan.projected_bytes == pytest.approx(2 * sum(plan.sizes) * plan.row_bytes)
+    assert plan.stated.peak == pytest.approx(2 * sum(plan.sizes) * plan.row_bytes)
 
 
 def test_no_turns_without_sizes_or_memory() -> None:
@@ -81,10 +81,10 @@ def test_no_turns_without_sizes_or_memory() -> None:
 
 def test_a_pool_that_may_run_out_is_noted() -> None:
     for enough in (plan_of(0.49), plan_of(0.2, held=True), plan_of(0.49, gpus=2)):
-        assert (describe(enough).over, describe(enough).notes) == (False, ())
+        assert (enough.stated.over, enough.stated.notes) == (False, ())
     for short in (plan_of(0.52), plan_of(0.3, held=True), plan_of(0.52, gpus=2)):
-        assert describe(short).over
-        assert "pool may run out" in describe(short).notes[0]
+        assert short.stated.over
+        assert "pool may run out" in short.stated.notes[0]
 
 
 @given(st.floats(0.01, 0.5), st.sampled_from(["u4", "i8", "c16"]), st.integers(2, 4))
@@ -95,8 +95,8 @@ def test_each_of_several_gpus_has_equal_parts_that_fit(share: float, dtype: str,
     assert plan.bundle_workers == tuple(range(len(plan.sources)))
     smallest = len(plan.sources) >= MOST_BUNDLES * gpus or len(plan.groups) >= MOST_DEVICE_GROUPS * gpus
     # Keys that two groups receive come on top.
-    assert smallest or plan.projected_bytes <= (1.02 + plan.unresolved) * TURNS_FRACTION * MEMORY
-    assert plan.projected_bytes >= (1 if plan.cut_first else 2) * own
+    assert smallest or plan.stated.peak <= (1.02 + plan.unresolved) * TURNS_FRACTION * MEMORY
+    assert plan.stated.peak >= (1 if plan.cut_first else 2) * own
 
 
 def test_several_gpus_cut_first_only_if_they_cannot_hold_keys_twice() -> None:

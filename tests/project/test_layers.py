@@ -31,7 +31,6 @@ FOLDERS = [
     "builders",
     "drivers",
     "graph",
-    "cost",
     "plan",
     "functions",
     "chunk",

@@ -7,7 +7,9 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import dask
 import dask.utils
+from dask.callbacks import Callback
 
 
 def peak_of(work: Callable[[], Any]) -> int:
@@ -37,3 +39,28 @@ def calls_of(work: Callable[[], Any]) -> int:
     finally:
         sys.setprofile(before)
     return calls
+
+
+class _Tasks(Callback):
+    """Measure the most bytes that one task takes beside what is there before it."""
+
+    most = before = 0
+
+    def _pretask(self, key: Any, graph: Any, state: Any) -> None:
+        tracemalloc.reset_peak()
+        self.before = tracemalloc.get_traced_memory()[0]
+
+    def _posttask(self, key: Any, value: Any, graph: Any, state: Any, worker: Any) -> None:
+        if not str(key).startswith("finalize"):  # Dask concatenates the chunks of results
+            self.most = max(self.most, tracemalloc.get_traced_memory()[1] - self.before)
+
+
+def peak_of_tasks(arrays: Any) -> int:
+    """Bytes of the task that takes most to compute some arrays, with its result and without its input."""
+    tracemalloc.start()
+    try:
+        with _Tasks() as tasks:
+            dask.compute(arrays, scheduler="synchronous")
+        return tasks.most
+    finally:
+        tracemalloc.stop()

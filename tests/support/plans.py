@@ -6,13 +6,13 @@ import math
 
 from dask_gpusort.builders.global_sort import _pace
 from dask_gpusort.graph.explain import _built
-from dask_gpusort.plan import counting
+from dask_gpusort.plan import Plan, counting
 
 
 def plans_of(build, *arguments, **options):
     """The plans that a builder makes: its own, then those of its steps."""
     _, noted = _built(build, *arguments, **options)
-    return [plan for plan, *_ in noted if plan is not None]
+    return [plan for plan, _ in noted if plan != Plan()]
 
 
 def num_tasks(plan):

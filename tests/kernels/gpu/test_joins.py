@@ -338,13 +338,13 @@ def test_peaks_of_distinct_keys_and_ranks_are_at_most_the_projected_ones(
     x = apart(host, quarter) if rows == 1 else apart(host.reshape(rows, -1), (rows, quarter // rows))
     taken = peak_beyond(pool, lambda: dask.persist(function(x, **options)))
     plan, *_ = plans_of(function, x, **options)
-    assert plan.strategy == "join"
+    assert plan.stated.where == "join"
     # Positions are of the flat array: its chunks, which are copies in C order, are the input of the plan.
     flat = x.nbytes if "return_index" in options and rows > 1 else 0
     # Few values are counted: of more than a copy of all chunks, only an inverse takes memory.
     counted = distinct == 1_000 and what in ("values", "counts", "inverse")
-    least = x.nbytes if counted else 0.2 * plan.projected_bytes
-    assert least <= taken <= 1.02 * (plan.projected_bytes + flat)
+    least = x.nbytes if counted else 0.2 * plan.stated.peak
+    assert least <= taken <= 1.02 * (plan.stated.peak + flat)
 
 
 @pytest.mark.parametrize("function", ["sort", "argsort", "several values"])

@@ -117,7 +117,7 @@ def check(memory: Memory, function: str, share: float, make: Callable[[np.ndarra
     options = {"scheduler": "threads" if threads > 1 else "sync", "num_workers": threads}
     dask.persist(*outputs, **options)  # loads kernels
     taken, found = memory.peak(lambda: dask.persist(*outputs, **options))
-    wanted_bytes = plan.projected_bytes
+    wanted_bytes = plan.stated.peak
     assert abs(wanted_bytes - taken) <= 0.15 * taken, (wanted_bytes / MEMORY, taken / MEMORY)
     host_arrays = iter(hosts)
     wanted = build(lambda dtype: da.from_array(next(host_arrays), chunks=-1))
