@@ -254,6 +254,8 @@ def _first_of_rows(rows: np.ndarray, order: Order, count: int) -> np.ndarray:
     """Find the indices of the first keys along the last axis, of which there are at least `count`."""
     if not order.coded:
         return argsort_rows(rows, order, -1)[..., :count]
+    if rows.ndim == 1:  # batches are of rows
+        return _first_of_rows(rows[None], order, count)[0]
     found = np.empty((*rows.shape[:-1], count), np.int64)
     batch = max(1, _TOP_KEYS // max(1, math.prod(rows.shape[1:])))
     for start in range(0, len(rows), batch):

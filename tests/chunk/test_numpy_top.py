@@ -33,7 +33,7 @@ def test_rows_of_any_length_with_a_bound(array, count, descending, step):
         check(array, count, 0, descending)
 
 
-@given(st.data(), st.sampled_from([(6, 9), (3, 5, 7)]), st.integers(1, 9), st.booleans(), st.sampled_from([1, 20]))
+@given(st.data(), st.sampled_from([(30,), (6, 9), (3, 5, 7)]), st.integers(1, 9), st.booleans(), st.sampled_from([1, 20]))
 def test_rows_in_batches(data, shape, count, descending, batch):
     array = data.draw(ours.arrays(shape=st.just(shape)))
     with mock.patch.object(numpy_sorts, "_TOP_KEYS", batch):
