@@ -19,7 +19,7 @@ import dask_gpusort
 DTYPES = [*(StringDType(na_object=one) for one in (math.nan, ours.UNKNOWN, np.datetime64("NaT"))), np.dtype(object)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("chunks", [2, 5])
 def test_distinct_strings_and_their_counts(chunks, dtype):
     missing = getattr(dtype, "na_object", math.nan)
