@@ -251,7 +251,8 @@ class Accessor:
         >>> int(xr.DataArray(da.from_array([40, 10, 30, 20], chunks=2), dims="x").gpusort.quantile(0.5, weights=hours))
         20
         """
-        numeric_only = numeric_only and isinstance(self._obj, xr.Dataset)
+        if numeric_only and not isinstance(self._obj, xr.Dataset):
+            raise TypeError("numeric_only is for the variables of a Dataset: leave it out")
         options = (method, keep_attrs, skipna, numeric_only, weights)
         return labelled.with_dataset(self._obj, lambda ds: labelled.quantiles(ds, q, dim, *options))
 

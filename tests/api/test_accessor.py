@@ -109,6 +109,8 @@ def test_quantiles_are_a_scalar_or_a_sequence(chunked):
     array = xr.DataArray(np.arange(6.0).reshape(2, 3), dims=("y", "x"))
     with pytest.raises(ValueError, match="q must be a scalar or 1d, not an array of 2 dimensions"):
         (array.chunk(y=1) if chunked else array).gpusort.quantile([[0.5]], "y")
+    with pytest.raises(TypeError, match="numeric_only is for the variables of a Dataset"):
+        array.gpusort.quantile(0.5, numeric_only=True)
     with pytest.raises(TypeError, match="q is masked"):
         (array.chunk(y=1) if chunked else array).gpusort.quantile(np.ma.masked_equal([0.5, 1], 1), "y")
 
