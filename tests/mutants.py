@@ -436,7 +436,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
     },
     "intersect1d": {
-        "sets: positions in the second": ("of_second - int(length)", "of_second"),
+        "sets: positions in the second": ("np.subtract, int(length)", "np.subtract, 0"),
     },
     (
         "api/test_functions.py::test_one_dimension[rank] api/test_functions.py::test_in_a_gang[rank] "

@@ -286,7 +286,7 @@ def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
         raise ValueError("indices in two arrays of unknown chunk sizes: call compute_chunk_sizes() first")
     sides = sides_of(_flat(first), _flat(second))
     values, of_first, of_second = sides.keep("both", firsts=True)
-    return values, of_first, of_second - int(length)
+    return values, of_first, of_second.map_blocks(np.subtract, int(length), dtype=np.int64, meta=of_second._meta)
 
 
 def build_difference(first: Any, second: Any, assume_unique: bool) -> Any:

@@ -31,11 +31,7 @@ def held(a):
     return a.persist(scheduler="synchronous")
 
 
-#: With query planning, Dask's own expressions of these positions are not turned into a graph.
-NAMES = [name for name in FUNCTIONS if not (da.array_expr_enabled() and name == "positions of intersect1d")]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=4)
 @given(data=st.data())
 def test_arrays_of_the_package_are_given_back_lazily(name, data):
