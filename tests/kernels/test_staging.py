@@ -89,7 +89,7 @@ def stage_in_steps(monkeypatch, device, stand_in):
     monkeypatch.setattr(steps, "cupy", SimpleNamespace(cuda=device.cupy.cuda))
     monkeypatch.setattr(steps, "usable_bytes", lambda: 1 << 16)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
-    monkeypatch.setattr(global_sort, "fits_join", lambda *given: False)
+    monkeypatch.setattr(global_sort, "fits_devices", lambda *given: False)
     monkeypatch.setattr(runtime, "own_device_memory", lambda: 1 << 16)
 
 
