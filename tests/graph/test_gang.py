@@ -443,7 +443,7 @@ def test_an_output_chunk_is_lost(client, chunks):
 # All of it at once.
 
 
-@pytest.mark.parametrize(("sorts", "kill_seconds"), [(10, 0.5), pytest.param(200, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("sorts", "kill_seconds"), [(10, 0.2), pytest.param(200, 1, marks=pytest.mark.slow)])
 def test_a_soak(sorts, kill_seconds):
     def on_workers(host, size):
         return da.from_array(host, chunks=max(size, 1))
