@@ -89,7 +89,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "peaks: copies of wide keys": ("return fixed + copies * width + moved", "return fixed + width + moved"),
         "peaks: companions of a run": ('moved * (step != "group")', "0"),
         "peaks: pieces that are read in the same task": ('(where == "rechunk" and what in READING)', "False"),
-        "peaks: labels of groups": ("steps=(*plan.steps, of_labels)", "steps=plan.steps"),
+        "peaks: labels of groups": (", chosen, most), of_labels)", ", chosen, most),)"),
+        "peaks: results of groups": ("fixed += GATHERED_RESULT_BYTES * each / window", "fixed += 0"),
+        "peaks: elements of groups that are gathered": (
+            "max(GATHERED_BYTES[library] /",
+            "min(GATHERED_BYTES[library] /",
+        ),
     },
     "api/test_functions.py::test_kept_runs": {
         "bounds: the next sample of a chunk": (
@@ -517,7 +522,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
-        "groups: lanes that are too long": ('needed != "nothing" and chosen', "False and chosen"),
+        "groups: lanes that are too long": ('found.needed != "nothing" and chosen', "False and chosen"),
         "groups: a group in two chunks": ('(needed == "groups" and whole and lanes.chunks > 1)', "lanes.chunks > 1"),
         "groups: bits of keys in a code": (
             "encode(checked_chunk(block, expected), Order(expected))",

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..chunk.tie_groups import METHODS, NAN_POLICIES
 from ..config import DEVICES, EXCHANGES
-from ..plan.select import GROUP_STRATEGIES, STRATEGIES
+from ..plan.groups import GROUP_STRATEGIES
+from ..plan.select import STRATEGIES
 from .arrays import in_memory
 
 

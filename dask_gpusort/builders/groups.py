@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
@@ -30,11 +30,8 @@ from ..graph.explain import note
 from ..graph.inputs import blockwise, rechunk, same_chunks, with_axes
 from ..graph.runtime import Runtime
 from ..order import Order
-from ..plan.choose import Lanes, most_lanes_bytes, plan_lanes
-from ..plan.memory import HOST_BYTES
-from ..plan.plan import StepBytes
-from ..plan.select import GroupStrategy, Whole, choose_of_groups
-from ..plan.terms import format_number
+from ..plan.choose import most_lanes_bytes
+from ..plan.groups import Found, GroupSizes, GroupStrategy, plan_groups
 from ..table import Statistic
 from .sort import build_moved, build_packed
 from .statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, whole_lanes
@@ -81,6 +78,12 @@ class Labels:
     def group_count(self) -> int | None:
         """The number of groups, None if unknown."""
         return None if math.isnan(self.count) else int(self.count)
+
+    @property
+    def group_sizes(self) -> GroupSizes:
+        """What a plan needs to know of them."""
+        largest = math.nan if self.sizes is None else int(self.sizes.max(initial=0))
+        return GroupSizes(self.count, largest, self.window)
 
 
 def find_codes(block: Any, groups: np.ndarray, expected: np.dtype[Any]) -> Any:
@@ -143,47 +146,13 @@ def _choose(
     if asked == "sort" and not lanes.searchable:
         what = "q of Python objects" if statistic.objects else array.dtype
         raise ValueError(f"strategy='sort' needs numbers or dates, not {what}: use strategy='auto'")
-    # Groups that are sorted lose the positions.
-    needed: Whole = "nothing"
-    if isinstance(statistic, Reducer):
-        needed = "lanes" if statistic.positions else "groups"
-    chosen, whole = plan_groups(array, lanes, labels, needed, asked)
+    found = Found("groups", math.prod(statistic.shape), "nothing")
+    if isinstance(statistic, Reducer):  # groups that are sorted lose the positions
+        found = found._replace(step="reduced groups", needed="lanes" if statistic.positions else "groups")
+    plan, chosen, whole = plan_groups(lanes, labels.group_sizes, found, Runtime.of(array).workers, asked)
+    note(plan)
     if chosen == "sort" and math.isnan(lanes.count if labels.window == 1 else lanes.count + lanes.keys):
         raise ValueError(UNKNOWN_LANES)
-    return chosen, whole
-
-
-def plan_groups(
-    array: Any, lanes: Lanes, labels: Labels, needed: Whole, asked: GroupStrategy | None = None
-) -> tuple[GroupStrategy, bool]:
-    """Choose how something is found of groups, for which some keys are `needed` in one chunk.
-
-    Behind the strategy, whether chunks of the sorted keys have whole groups; else the keys of a group are sorted, too.
-    """
-    largest = math.nan if labels.sizes is None else int(labels.sizes.max(initial=0))
-    workers = Runtime.of(array).workers
-    whole = largest * lanes.itemsize <= lanes.limit and not workers.devices
-    chosen = asked or choose_of_groups(lanes, whole, needed)
-    long = lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit
-    if needed != "nothing" and chosen == "rechunk" and long:
-        other = ", or by in memory, if its groups fit" * (needed == "groups")
-        raise ValueError(
-            f"lanes of {format_number(lanes.keys)} elements do not fit a chunk: give larger chunks, with "
-            f"dask.config.set({{'array.chunk-size': ...}}){other}"
-        )
-    by = "parts of whole groups" if whole else "their groups and keys"
-    whys = {
-        "blocks": "lanes are whole in their chunks, each is reduced group by group",
-        "rechunk": "so that lanes are whole, once for all groups; each chunk is reduced group by group",
-        "sort": "the keys of each lane are sorted by " + by,
-    }
-    window = labels.window
-    copies = f", {window} times" if window > 1 and chosen == "sort" else ""
-    given = {"groups": format_number(labels.count) + (f", of {window} neighbours" if window > 1 else "")}
-    most, what = most_lanes_bytes(lanes, workers), "ranks of groups" if needed == "lanes" else "groups"
-    plan = plan_lanes(lanes, chosen, whys[chosen] + copies, "reduce-groups", what, most=most, given=given)
-    of_labels = StepBytes("make-groups", lanes.keys, 0, 0, HOST_BYTES["labels"][0])
-    note(replace(plan, steps=(*plan.steps, of_labels) if plan.steps else ()))
     return chosen, whole
 
 

@@ -17,13 +17,15 @@ from ..drivers.one import of_whole
 from ..functions.distinct import RankOf
 from ..graph.explain import note
 from ..graph.inputs import blockwise, flat_plan, flatten, lane_by_lane, rechunk_checked
+from ..graph.runtime import Runtime
 from ..order import Order
 from ..plan.choose import LANES_BYTES, Lanes, choose, plan_lanes
+from ..plan.groups import Found, plan_groups
 from ..plan.memory import device_bytes, host_bytes, key_bytes
 from ..plan.plan import Plan
 from .distinct import plan_distinct, run_program, stable_keys
 from .global_sort import device_order, joins_rows
-from .groups import Labels, checked_groups, plan_groups, with_groups
+from .groups import Labels, checked_groups, with_groups
 from .request import Request
 from .statistics import lanes_of, whole_lanes
 
@@ -91,7 +93,8 @@ def build_grouped_rank(array: Any, ranking: Ranking, axis: int | None, labels: L
         labels = replace(labels, array=flatten(labels.array, None)[0])
     array, axis = flatten(array, axis)
     stable_keys(array)
-    plan_groups(array, lanes_of(array, (axis,)), labels, "lanes")
+    found, workers = Found("ranks of groups", 0, "lanes"), Runtime.of(array).workers
+    note(plan_groups(lanes_of(array, (axis,)), labels.group_sizes, found, workers)[0])
     dtype = np.dtype(np.float64) if labels.may_be_missing else ranking.dtype_of(array.dtype)
     whole, groups = with_groups(array, axis, labels)
     dims = tuple(range(array.ndim))

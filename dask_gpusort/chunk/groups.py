@@ -14,11 +14,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ..table import Statistic
 from . import library_of, numpy_radix, ops_for
 from .labels import are_missing, on_host
+from .memory import GATHERED_BYTES, GATHERED_WIDTH
 from .reducers import Reducer, fill_of, missing_of, reduce_lanes
 from .tie_groups import Ranking, rank_rows
-
-#: Bytes of the elements that are gathered, or of their ranks, at a time: a cache of the host, or enough for a GPU.
-_GATHERED_BYTES = {"numpy": 4 << 20, "cupy": 1 << 29}
 
 
 @dataclass(frozen=True)
@@ -102,8 +100,8 @@ def _gathered(block: Any, axis: int, groups: Groups) -> Iterator[tuple[np.ndarra
 
     Members have the shape (size, groups), or (groups, size) for a last axis; so have their keys in the place of it.
     """
-    ops, most = ops_for(block), _GATHERED_BYTES[library_of(block)]
-    row = max(block.size // max(block.shape[axis], 1) * max(block.dtype.itemsize, 8), 1)
+    ops, most = ops_for(block), GATHERED_BYTES[library_of(block)]
+    row = max(block.size // max(block.shape[axis], 1) * max(block.dtype.itemsize, GATHERED_WIDTH), 1)
     for numbers, positions in groups.alike():
         size = positions.shape[1]
         step = max(most // (row * max(size, 1)), 1)

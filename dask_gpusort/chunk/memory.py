@@ -22,6 +22,9 @@ KEY_COPIES = 3
 ROW_COPIES = 5
 #: Bytes of the permutation of each key, and of its scratch memory.
 PERMUTATION_BYTES = 24
+#: Bytes of the elements of groups that are gathered, or of their ranks, at a time: a cache of the host, or enough for a
+#: GPU; an element counts as so many at least.
+GATHERED_BYTES, GATHERED_WIDTH = {"numpy": 4 << 20, "cupy": 1 << 29}, 8
 #: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
 RETURNED_BYTES = 64 << 20
 

@@ -41,17 +41,20 @@ NARROW_CODE_BYTES, NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 4, 16, 24
 #: alone, 57 with positions, counts or an inverse, and 62 for ranks; besides three times the needle at most 57. That is
 #: for float64, most of which tie.
 #:
-#: Figures of whole lanes, of checks and of groups are for 2^20 keys of 1 to 8 bytes, in chunks of 2^18.
+#: Figures of whole lanes and of checks are for 2^20 keys of 1 to 8 bytes, in chunks of 2^18. Those of groups are for
+#: each key that is gathered (see `plan.groups`), of 2^14 to 2^24 keys of 4 and 8 bytes in 8 to 1,000 groups of one size
+#: and of several; "reduced groups" are those of which the most common key, top keys or distinct keys are found.
 HOST_BYTES: dict[str, tuple[float, float]] = {
     "values": (36, 2),
     "columns": (60, 2),
     "merged": (32, 2),
     "merged columns": (40, 2),
     "ranks": (68, 2),
-    "ranks of groups": (26.6, 0),
+    "ranks of groups": (58, 0),
     "needles": (60, 3),
     "lanes": (2, 1),
-    "groups": (0, 0.85),
+    "groups": (4, 2),
+    "reduced groups": (8.4, 4.7),
     "labels": (16.1, 0),
     "modes": (35, 0),
     "counts": (3.3, 1),
@@ -62,7 +65,7 @@ HOST_BYTES: dict[str, tuple[float, float]] = {
     "edges": (1.7, 2),
 }
 #: Steps that read pieces of lanes in the same task.
-READING = ("lanes", "groups", "counts", "weighted")
+READING = ("lanes", "counts", "weighted")
 #: The same of the runs, the groups and the joins of sorts, and of rows: of keys with codes of at most 2 bytes, others
 #: whose equals are the same bits, floats as fast or stable ones, and keys that NumPy compares; then of those with
 #: positions or companions. "last" are keys that are sorted once, in groups.

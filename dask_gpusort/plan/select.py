@@ -18,11 +18,6 @@ from .terms import InputChunks, Runs, Workers, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join", "gang"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]
-#: Of groups; "sort" sorts each lane by its groups.
-GroupStrategy = Literal["blocks", "rechunk", "sort"]
-GROUP_STRATEGIES: tuple[GroupStrategy, ...] = ("blocks", "rechunk", "sort")
-#: What of groups must be whole in a chunk.
-Whole = Literal["nothing", "groups", "lanes"]
 #: Those that can be asked for. Samples are searched by a gang where that moves less.
 STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples", "join")
 BY_SAMPLES: tuple[Strategy, ...] = ("samples", "gang")
@@ -150,14 +145,6 @@ def choose_strategy(lanes: Lanes) -> Strategy:
     # Lanes that do not fit a chunk cannot be made whole in bounded memory.
     if (long and few) or (lanes.chunks > 1 and not lanes.keys * lanes.itemsize <= lanes.limit):
         return "samples"
-    return "blocks" if lanes.chunks == 1 else "rechunk"
-
-
-def choose_of_groups(lanes: Lanes, whole: bool, needed: Whole) -> GroupStrategy:
-    """Choose how groups are reduced, of which something is needed whole; `whole` says whether each fits a chunk."""
-    sorts = needed == "nothing" or (needed == "groups" and whole and lanes.chunks > 1)
-    if sorts and choose_strategy(lanes) == "samples":
-        return "sort"
     return "blocks" if lanes.chunks == 1 else "rechunk"
 
 

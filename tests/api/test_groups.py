@@ -172,6 +172,7 @@ def test_missing_labels_of_pandas():
 
 
 SHORT = BY.map_blocks(lambda block: block[1:], dtype=int, meta=LABELS[:0])
+SHORT_CHUNK = da.from_array(LABELS, chunks=-1).map_blocks(lambda block: block[1:], dtype=int, meta=LABELS[:0])
 REFUSED = [
     ({"groups": [1]}, TypeError, "groups is of labels, and there are none: give by="),
     ({"window": 3}, TypeError, "window is of labels, and there are none: give by="),
@@ -217,7 +218,11 @@ def test_wrong_arguments_are_refused_while_the_graph_is_built(given, error, mess
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("wanted", [None, [4, 1]])
 def test_chunks_that_are_not_what_their_arrays_say(wanted, strategy):
-    for source, labels in ((X, SHORT), (X[:, :1].map_blocks(lambda b: b[1:], dtype="f8", meta=X._meta), BY)):
+    for source, labels in (
+        (X, SHORT),
+        (X, SHORT_CHUNK),
+        (X[:, :1].map_blocks(lambda b: b[1:], dtype="f8", meta=X._meta), BY),
+    ):
         with pytest.raises(ValueError, match="compute_chunk_sizes"):
             computed(dask_gpusort.median(source, 0, by=labels, groups=wanted, strategy=strategy))
     wrong = BY.map_blocks(lambda block: block.astype("f4"), dtype=int, meta=LABELS[:0])
@@ -270,7 +275,7 @@ def test_few_elements_are_gathered_at_a_time(monkeypatch):
     taken = []
     take = numpy_ops.take
     monkeypatch.setattr(numpy_ops, "take", lambda *args: taken.append(take(*args)) or taken[-1])
-    monkeypatch.setitem(groups_of_chunks._GATHERED_BYTES, "numpy", 512)
+    monkeypatch.setitem(groups_of_chunks.GATHERED_BYTES, "numpy", 512)
     array = da.from_array(np.arange(6000.0).reshape(10, 20, 30) % 97, chunks=(4, 20, 30))
     found = dask_gpusort.median(array, axis=0, by=np.zeros(10), window=3).compute(scheduler="synchronous")
     rows = np.array([at for centre in range(10) for at in range(centre - 1, centre + 2) if 0 <= at < 10])

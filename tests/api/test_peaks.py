@@ -37,6 +37,7 @@ class Arrays:
         self.tiles = da.from_array(matrix, chunks=(side // 4, side // 4))
         self.tiles_at = da.from_array(rng.integers(0, side, (side, side)), chunks=(side // 4, side // 4))
         self.labels, self.row_labels = rng.integers(0, 10, size), rng.integers(0, 10, side)
+        self.even_labels = np.arange(side) // 16  # groups of one size, which are gathered together
 
 
 #: Calls, and the share of the promised peak that is taken if it is less than `CLOSE`.
@@ -62,14 +63,21 @@ CALLS = {
     "quantiles": (lambda a: (gs.quantile, a.x, np.linspace(0, 1, 40)), None),
     "median of rows": (lambda a: (gs.median, a.rows, 1), None),
     "median of rechunked rows": (lambda a: (gs.median, a.tiles, 1), 0.65),
-    "groups": (lambda a: (lambda x: gs.quantile(x, 0.5, 0, by=a.labels), a.x), None),
-    "groups of rows": (lambda a: (lambda x: gs.quantile(x, 0.5, 1, by=a.row_labels), a.rows), 0.45),
-    "topk of groups": (lambda a: (lambda x: gs.topk(x, 3, 1, by=a.row_labels), a.rows), None),
+    "groups": (lambda a: (lambda x: gs.quantile(x, 0.5, 0, by=a.labels), a.x), 0.55),  # of other sizes
+    "groups of narrow keys": (lambda a: (lambda x: gs.quantile(x, 0.5, 0, by=a.labels), a.few.astype("i1")), None),
+    "groups of rows": (lambda a: (lambda x: gs.quantile(x, 0.5, 1, by=a.even_labels), a.rows), None),
+    "quantiles of groups": (lambda a: (lambda x: gs.quantile(x, [0.1, 0.5, 0.9], 1, by=a.even_labels), a.rows), None),
+    # Groups of other sizes are gathered one after the other.
+    "groups of ten sizes": (lambda a: (lambda x: gs.quantile(x, 0.5, 1, by=a.row_labels), a.rows), 0.15),
+    # The figure of reduced groups is that of modes.
+    "topk of groups": (lambda a: (lambda x: gs.topk(x, 3, 1, by=a.even_labels), a.rows), 0.65),
+    "nunique of groups": (lambda a: (lambda x: gs.nunique(x, 1, by=a.even_labels), a.rows), 0.42),
+    "mode of groups": (lambda a: (lambda x: gs.mode(x, 1, by=a.even_labels)[0], a.rows), None),
     # The figures of ranks and distinct keys are for keys most of which tie.
     "rank": (lambda a: (gs.rank, a.x), 0.55),
     "rank of few": (lambda a: (gs.rank, a.few), 0.25),
     "rank of rows": (lambda a: (gs.rank, a.rows, 1), 0.38),
-    "rank in groups": (lambda a: (lambda x: gs.rank(x, 1, by=a.row_labels), a.rows), 0.55),
+    "rank in groups": (lambda a: (lambda x: gs.rank(x, 1, by=a.even_labels), a.rows), None),
     "unique": (lambda a: (gs.unique, a.x), 0.5),
     "unique with all": (lambda a: (gs.unique, a.x, True, True, True), 0.65),
     "unique of few": (lambda a: (gs.unique, a.few, True, True, True), 0.25),
