@@ -71,6 +71,7 @@ CALLS = {
     "groups of ten sizes": (lambda a: (lambda x: gs.quantile(x, 0.5, 1, by=a.row_labels), a.rows), 0.15),
     # The figure of reduced groups is that of modes.
     "topk of groups": (lambda a: (lambda x: gs.topk(x, 3, 1, by=a.even_labels), a.rows), 0.65),
+    "topk of all of groups": (lambda a: (lambda x: gs.topk(x, 16, 1, by=a.even_labels), a.rows), 0.65),
     "nunique of groups": (lambda a: (lambda x: gs.nunique(x, 1, by=a.even_labels), a.rows), 0.42),
     "mode of groups": (lambda a: (lambda x: gs.mode(x, 1, by=a.even_labels)[0], a.rows), None),
     # The figures of ranks and distinct keys are for keys most of which tie.
