@@ -38,6 +38,8 @@ _OF_DATASETS = {
     "nanmedian": "median(dim)",
     "quantile": "quantile(q, dim)",
     "nanquantile": "quantile(q, dim)",
+    "percentile": "quantile(q / 100, dim)",
+    "nanpercentile": "quantile(q / 100, dim)",
     "rank": "rank(dim)",
     "topk": "topk(k, dim)",
 }

@@ -413,6 +413,7 @@ NO_ARRAYS = {
 BY_VALUES = ("series", "DataArray", "Variable")
 #: Methods of the accessor for functions of other names.
 METHODS = {
+    **dict.fromkeys(("percentile", "nanpercentile"), "quantile"),
     "sort": "sort_values",
     **dict.fromkeys(("lexsort", "sort_by_key"), "sortby"),
     "nanmedian": "median",
