@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import xarray as xr
@@ -11,14 +11,12 @@ import xarray as xr
 from .. import api
 from . import labelled
 from .labelled_groups import Groups
+from .reductions import Reductions
 from .table import ROWS
 
 
-class Accessor:
+class Accessor(Reductions):
     """The methods that DataArrays and Datasets share."""
-
-    def __init__(self, obj: Any):
-        self._obj = obj
 
     def sort_values(self, dim: Hashable, *, ascending: bool = True) -> Any:
         """Sort the values along a dimension.
@@ -131,131 +129,6 @@ class Accessor:
         """
         return labelled.sort_dimensions(self._obj, variables, bool(ascending))
 
-    def median(
-        self,
-        dim: str | Iterable[Hashable] | None = None,
-        *,
-        skipna: bool | None = None,
-        keep_attrs: bool | None = None,
-        weights: Any = None,
-    ) -> Any:
-        """Medians along some dimensions, exact and without a sort.
-
-        Parameters
-        ----------
-        dim : hashable, iterable of hashable, or None
-            Dimensions to reduce, of any chunks; all of them for None.
-        skipna : bool, optional
-            Whether NaN are skipped; by default in floats, complex numbers and objects.
-        keep_attrs : bool, optional
-            As in xarray.
-        weights : DataArray or array_like, optional
-            As for `quantile`, of which this is then that of 0.5, by the method "inverted_cdf": an element, no mean.
-
-        Returns
-        -------
-        DataArray or Dataset
-            As `xarray.DataArray.median` and `xarray.Dataset.median`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such dimension; with weights as `quantile`.
-
-        See Also
-        --------
-        dask_gpusort.median, dask_gpusort.nanmedian
-
-        Examples
-        --------
-        >>> import dask.array as da
-        >>> import xarray as xr
-        >>> import dask_gpusort.xarray
-        >>> x = xr.DataArray(da.from_array([[1, 5, 9], [2, 2, 8]], chunks=(1, 2)), dims=("y", "x"))
-        >>> x.gpusort.median("x").values
-        array([5., 2.])
-        >>> float(x.gpusort.median())
-        3.5
-        """
-        whole = isinstance(self._obj, xr.Dataset)
-        if weights is not None:
-            options = (dim, keep_attrs, skipna, whole, weights)
-            return labelled.with_dataset(self._obj, lambda ds: labelled.weighted_medians(ds, *options))
-        function = labelled.skipping_nan("median", skipna)
-
-        def median(array: Any, axis: Any = None) -> Any:
-            if axis == ():
-                return array
-            try:
-                return labelled.through_dask(lambda darr: function(darr, axis=axis), array)
-            except TypeError as error:  # which names our own function of quantiles
-                raise TypeError(str(error).replace("quantile(a, 0.5", "gpusort.quantile(0.5, dim")) from None
-
-        return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **({"numeric_only": True} if whole else {}))
-
-    def quantile(
-        self,
-        q: Any,
-        dim: str | Iterable[Hashable] | None = None,
-        *,
-        method: str | None = None,
-        numeric_only: bool = False,
-        keep_attrs: bool | None = None,
-        skipna: bool | None = None,
-        weights: Any = None,
-    ) -> Any:
-        """Quantiles along some dimensions, exact and without a sort.
-
-        Parameters
-        ----------
-        q : float or array of floats
-            Quantiles, from 0 to 1.
-        dim, keep_attrs, skipna
-            As for `median`.
-        method : str, optional
-            NumPy's methods; see `dask_gpusort.quantile`. The default is "linear", with weights "inverted_cdf", the only
-            one that has them.
-        numeric_only : bool, default False
-            Whether variables of a Dataset of other dtypes than numbers and booleans are dropped.
-        weights : DataArray or array_like, optional
-            Weights of the elements, not negative, in memory or lazy. Dimensions of a DataArray are found by name, and
-            may be some of those of the object. Labels must be equal, in the same order (``join="exact"``). Other
-            arrays have the shape of the object, or its sizes along `dim`. Of a Dataset they are for the variables with
-            dimensions to be reduced.
-
-        Returns
-        -------
-        DataArray or Dataset
-            As `xarray.DataArray.quantile` and `xarray.Dataset.quantile`; several quantiles are along a first dimension
-            ``quantile``.
-
-        Raises
-        ------
-        ValueError
-            If there is no such dimension, if there are weights and another method than "inverted_cdf", or if the
-            dimensions, labels or shape of weights do not fit. During the computation as `dask_gpusort.quantile`.
-
-        See Also
-        --------
-        dask_gpusort.quantile, dask_gpusort.nanquantile
-
-        Examples
-        --------
-        >>> import dask.array as da
-        >>> import xarray as xr
-        >>> import dask_gpusort.xarray
-        >>> x = xr.DataArray(da.arange(12, chunks=5), dims="x")
-        >>> x.gpusort.quantile([0.25, 0.5], "x").values
-        array([2.75, 5.5 ])
-        >>> hours = xr.DataArray([1, 1, 2, 8], dims="x")
-        >>> int(xr.DataArray(da.from_array([40, 10, 30, 20], chunks=2), dims="x").gpusort.quantile(0.5, weights=hours))
-        20
-        """
-        if numeric_only and not isinstance(self._obj, xr.Dataset):
-            raise TypeError("numeric_only is for the variables of a Dataset: leave it out")
-        options = (method, keep_attrs, skipna, numeric_only, weights)
-        return labelled.with_dataset(self._obj, lambda ds: labelled.quantiles(ds, q, dim, *options))
-
     def rank(self, dim: Hashable, *, ascending: bool = True, pct: bool = False, keep_attrs: bool | None = None) -> Any:
         """Ranks of the values along a dimension, from 1; equal values have the average of their ranks.
 
@@ -289,8 +162,7 @@ class Accessor:
         >>> x.gpusort.rank("x").values
         array([3. , 1.5, nan, 1.5])
         """
-        found = self._along("rank", dim, nan_policy="omit", pct=pct, descending=not ascending)
-        return found if labelled.keeps_attrs(keep_attrs) else found.drop_attrs(deep=False)
+        return labelled.ranks(self._obj, dim, ascending, pct, keep_attrs)
 
     def topk(self, k: int, dim: Hashable) -> Any:
         """The largest or smallest values along a dimension, sorted.
@@ -338,7 +210,7 @@ class Accessor:
         Groups
             With the methods ``median(dim=None, *, skipna, keep_attrs)`` and ``quantile(q, dim=None, *, method,
             keep_attrs, skipna)`` of xarray's groups. Results have the labels that xarray gives, by ``flox`` where its
-            options take it.
+            options take it. ``rank(*, ascending, pct, keep_attrs, window)`` ranks each value in its group.
 
         See Also
         --------
@@ -353,6 +225,8 @@ class Accessor:
         >>> x = xr.DataArray(da.arange(6, chunks=4), dims="x", coords={"kind": ("x", list("abbaba"))})
         >>> x.gpusort.groupby("kind").median().values
         array([3., 2.])
+        >>> x.gpusort.groupby("kind").rank().values
+        array([1., 1., 2., 3., 2., 3.])
         """
         return Groups(self._obj.groupby(*args, **kwargs))
 

@@ -26,7 +26,7 @@ from ..builders.sort import build_moved
 from ..graph.inputs import rechunk
 from ..graph.runtime import planned_for
 from .lazy_labels import LazyLabels
-from .table import Method
+from .table import ROWS, Method
 
 #: Name of the variable of a DataArray.
 _ONE = "<dask_gpusort: this array>"
@@ -102,6 +102,28 @@ def skipping_nan(name: str, skipna: bool | None) -> Callable[..., Any]:
 def keeps_attrs(keep_attrs: bool | None) -> bool:
     """Whether attributes are kept: xarray's option decides if it is left open, whose default is to keep them."""
     return bool(xr.get_options()["keep_attrs"] if keep_attrs is None else keep_attrs)
+
+
+def ranks(obj: Any, dim: Hashable, ascending: bool, pct: bool, keep_attrs: bool | None, **groups: Any) -> Any:
+    """Ranks along a dimension, among all values that are not NaN or those of a group."""
+    function = functools.partial(api.rank, nan_policy="omit", pct=pct, descending=not ascending, **groups)
+    found = map_along(obj, dim, function, ROWS["rank"].xarray)
+    return found if keeps_attrs(keep_attrs) else found.drop_attrs(deep=False)
+
+
+def reduced(obj: Any, function: Callable[..., Any], dim: Any, keep_attrs: bool | None) -> Any:
+    """What a function finds along some dimensions of each variable."""
+
+    def of_array(array: Any, axis: Any = None) -> Any:
+        return array if axis == () else through_dask(lambda darr: function(darr, axis=axis), array)
+
+    return obj.reduce(of_array, dim, keep_attrs=keep_attrs)
+
+
+def modes(array: Any, axis: Any, skipna: bool | None) -> Any:
+    """The most common values along some axes; NaN are skipped as in other functions of xarray."""
+    skips = array.dtype.kind in "cfO" if skipna is None else skipna
+    return api.mode(array, axis, nan_policy="omit" if skips else "propagate").mode
 
 
 def quantiles(

@@ -22,7 +22,7 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from .. import api
-from .labelled import as_dataset, keeps_attrs, skipping_nan, through_dask, with_dataset
+from .labelled import as_dataset, keeps_attrs, ranks, skipping_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -54,6 +54,22 @@ class Groups:
     ) -> xr.DataArray | xr.Dataset:
         """Quantiles of groups, with the arguments and labels of xarray's method of this name."""
         return self._reduce("quantile", q, dim, method=method, keep_attrs=keep_attrs, skipna=skipna)
+
+    def rank(
+        self, *, ascending: bool = True, pct: bool = False, keep_attrs: bool | None = None, window: int = 1
+    ) -> xr.DataArray | xr.Dataset:
+        """Ranks of the elements in their groups, in the place of the object's; those of none are NaN.
+
+        With a window, an odd number of elements, the neighbours of a group's elements are among these.
+        """
+        source, codes = self._groups._original_obj, self._groups.encoded.codes
+        if codes.ndim != 1 or codes.dims[0] not in source.dims:
+            raise ValueError(
+                f"groups must be along one dimension of {tuple(source.dims)}, not {codes.dims}: stack them"
+            )
+        count = math.prod(len(grouper) for grouper in self._groups.groupers)
+        labels = {"by": _whole_numbers(codes.variable).data, "groups": np.arange(count), "window": window}
+        return ranks(source, codes.dims[0], ascending, pct, keep_attrs, **labels)
 
     def _reduce(self, name: str, *args: Any, **options: Any) -> Any:
         # xarray's own method, also after `register`.
@@ -244,9 +260,7 @@ def _of_groups(
     others = [each for each in variable.dims if each in dims and each not in codes.dims]
     if others or is_dask_collection(codes):
         variable = variable.chunk()
-        # Chunks of xarray's codes of bins have another dtype than it says.
-        codes = codes.chunk({each: variable.chunksizes[each] for each in codes.dims})
-        codes = codes.copy(data=codes.data.map_blocks(np.int64, dtype=np.int64))
+        codes = _whole_numbers(codes.chunk({each: variable.chunksizes[each] for each in codes.dims}))
         codes = codes.set_dims({each: variable.sizes[each] for each in (*codes.dims, *others)})
         codes = codes.chunk({each: variable.chunksizes[each] for each in others})
     options = {"axis": variable.get_axis_num(codes.dims), "by": codes.data, "groups": np.arange(count)}
@@ -254,6 +268,11 @@ def _of_groups(
     found = [each for each in variable.dims if each not in codes.dims]
     found.insert(min(options["axis"]), _GROUPS)
     return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data)
+
+
+def _whole_numbers(codes: Any) -> Any:
+    """Codes of int64: chunks of xarray's codes of bins have another dtype than it says."""
+    return codes.copy(data=codes.data.map_blocks(np.int64, dtype=np.int64)) if is_dask_collection(codes) else codes
 
 
 def _of_all(

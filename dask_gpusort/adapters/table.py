@@ -95,6 +95,7 @@ ROWS = {
         },
         xarray=Method("rank", labels=True, others=False, encoding=False),
     ),
-    "mode": Row(numpy=None, scipy={"mode": Arguments("a axis nan_policy keepdims")}),
+    "mode": Row(numpy=None, scipy={"mode": Arguments("a axis nan_policy keepdims")}, xarray=Method("mode")),
+    "nunique": Row(numpy=None, xarray=Method("nunique")),
     "topk": Row(numpy=None, xarray=Method("topk")),
 }

@@ -20,6 +20,8 @@ def rank(
     pct: bool = False,
     descending: bool = False,
     by: Any = None,
+    groups: Any = None,
+    window: int | None = None,
 ) -> Any:
     """Ranks of the elements of a Dask array, lazily: `scipy.stats.rankdata`.
 
@@ -44,6 +46,9 @@ def rank(
         Labels, in memory or lazy, of the size of `a` along `axis`, or of its shape for ``axis=None``: each element is
         ranked among those of the same label, and one whose label is missing (NaN, NaT, None, pandas.NA) has the rank
         NaN. Lanes must fit a chunk.
+    groups, window
+        As for `quantile`: elements of other groups have the rank NaN; with a window an element is ranked in the group
+        of its own label, among the members and their neighbours, each as often as it is near one. Not for "ordinal".
 
     Returns
     -------
@@ -84,12 +89,16 @@ def rank(
     array([1. , 3.5, 2. , 3.5])
     >>> dask_gpusort.rank(x, by=["a", "b", "a", "a"]).compute()
     array([3., 1., 2., 1.])
+    >>> dask_gpusort.rank(x, by=["a", "b", "a", "b"], window=3).compute()
+    array([5. , 1.5, 4. , 1.5])
     """
     array = checked_array(a)
     order = checked_directions(descending, 1)[0]
     ranking = Ranking(RANK_METHOD.checked(method), NAN_POLICY.checked(nan_policy), bool(pct), order)
     checked = axis_or_none(axis, array.ndim)
-    labels = checked_labels(by, None, None, array, checked)
+    labels = checked_labels(by, groups, window, array, checked)
     if labels is None:
         return build_rank(array, ranking, checked)
+    if labels.window > 1 and method == "ordinal":
+        raise ValueError('method="ordinal" has no rank for elements that occur several times: leave window out')
     return build_grouped_rank(array, ranking, checked, labels)

@@ -41,6 +41,8 @@ _OF_DATASETS = {
     "percentile": "quantile(q / 100, dim)",
     "nanpercentile": "quantile(q / 100, dim)",
     "rank": "rank(dim)",
+    "mode": "mode(dim)",
+    "nunique": "nunique(dim)",
     "topk": "topk(k, dim)",
 }
 _METHODS = {"Dataset": _OF_DATASETS, "DataArray": {**_OF_DATASETS, "unique": "unique(dim)"}}

@@ -45,18 +45,19 @@ class Labels:
     count: float  # of groups, nan if unknown
     sizes: np.ndarray | None = None  # of each group, if known
     window: int = 1  # labels of neighbours, and its own, that say to which groups an element belongs
+    may_be_missing: bool = True  # whether an element's own label may be that of no group
 
     @classmethod
     def of(cls, by: Any, groups: np.ndarray | None, window: int) -> Labels:
         """Number the labels; only those of a Dask array whose groups are not given wait for the computation."""
         if not is_dask_collection(by):
             codes, sizes = number_labels(by, groups)
-            count = len(sizes)
+            count, missing = len(sizes), bool((codes < 0).any())
             if window > 1:
                 sizes = np.sum([sizes_of(own, count) for _, own in _shifted(codes, codes, window)], axis=0)
-            return cls(da.from_array(codes, chunks=-1), count, sizes, window)
+            return cls(da.from_array(codes, chunks=-1), count, sizes, window, missing)
         if groups is None:
-            return cls(by, math.nan, None, window)
+            return cls(by, math.nan, None, window, by.dtype.kind in MISSING_KINDS)
         meta = np.empty((0,) * by.ndim, code_dtype(len(groups)))
         codes = by.map_blocks(find_codes, groups=groups, expected=by.dtype, dtype=meta.dtype, meta=meta)
         return cls(codes, len(groups), None, window)
@@ -66,13 +67,6 @@ class Labels:
         if self.sizes is None:
             return least > math.isnan(self.count)  # labels of an unknown number are those that occur
         return bool((self.sizes < least).any())
-
-    @property
-    def may_be_missing(self) -> bool:
-        """Whether an element may be in no group."""
-        if self.sizes is None:
-            return not math.isnan(self.count) or self.array.dtype.kind in MISSING_KINDS
-        return int(self.sizes.sum()) < self.array.size
 
     @property
     def group_count(self) -> int | None:

@@ -27,6 +27,8 @@ class Groups:
     positions: np.ndarray | None
     starts: np.ndarray
     length: int  # of the axis
+    #: The group of the label at each position; None if a position is in that group alone.
+    own: np.ndarray | None = None
 
     @classmethod
     def of_codes(cls, codes: np.ndarray, count: int, window: int = 1) -> Groups:
@@ -42,7 +44,7 @@ class Groups:
         members = centres[:, None] + np.arange(-reach, reach + 1)
         inside = (members >= 0) & (members < len(codes))
         sizes = np.bincount(codes[centres], inside.sum(axis=1), minlength=count)
-        return cls(members[inside], _starts(sizes), len(codes))
+        return cls(members[inside], _starts(sizes), len(codes), codes)
 
     @classmethod
     def of_sizes(cls, sizes: np.ndarray) -> Groups:
@@ -87,11 +89,15 @@ def reduce_groups(block: Any, statistic: Statistic | Reducer, axis: int, groups:
 
 def rank_groups(block: Any, ranking: Ranking, axis: int, groups: Groups, dtype: np.dtype[Any]) -> Any:
     """Rank the keys of each lane of a chunk in their groups; those of none get NaN."""
-    found = np.full_like(block, np.nan if dtype.kind == "f" else 0, dtype=dtype)
-    for _, lanes, members, rows in _gathered(block, axis, groups):
+    found, last = np.full_like(block, np.nan if dtype.kind == "f" else 0, dtype=dtype), axis == block.ndim - 1
+    for numbers, lanes, members, rows in _gathered(block, axis, groups):
         if members.size:
-            target = (*lanes[:axis], ops_for(block).from_host(members), *lanes[axis + 1 :])
-            found[target] = rank_rows(rows, ranking, axis + (axis == block.ndim - 1))
+            ranks = rank_rows(rows, ranking, axis + last)
+            if groups.own is not None:  # neighbours are ranked in groups of their own
+                kept = np.nonzero(groups.own[members] == (numbers[:, None] if last else numbers))
+                ranks = ranks[(*[slice(None)] * axis, *map(ops_for(block).from_host, kept))]
+                members = members[kept]
+            found[(*lanes[:axis], ops_for(block).from_host(members), *lanes[axis + 1 :])] = ranks
     return found
 
 

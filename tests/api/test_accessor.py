@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import re
 import threading
@@ -296,6 +297,40 @@ def test_rank(dim, pct, ascending):
     assert lazy.t.chunks == ds.t.chunk(CHUNKS).chunks
     check(lambda x: x.gpusort.rank(dim, ascending=ascending, pct=pct), ds.t, wanted.t.assign_coords(ds.t.coords))
     assert ds.t.gpusort.rank(dim, keep_attrs=False).attrs == {}
+
+
+@pytest.mark.parametrize("dim", ["time", ["x", "time"], None])
+@pytest.mark.parametrize("skipna", [None, False])
+def test_modes_and_numbers_of_distinct_values(dim, skipna):
+    ds = make_dataset()
+    ds["t"] = (ds.t / 30).round()
+
+    def most_common(keys, axis):
+        skips = keys.dtype.kind == "f" and skipna is None
+        return np.apply_along_axis(lambda lane: mode_of(lane[~np.isnan(lane)] if skips else lane), axis, keys)
+
+    def along_last(function, array, axis=None):
+        axes = range(array.ndim) if axis is None else np.atleast_1d(axis)
+        kept = [size for at, size in enumerate(array.shape) if at not in axes]
+        return function(np.moveaxis(array, axes, range(-len(axes), 0)).reshape(*kept, -1), -1)
+
+    def distinct(keys, axis):
+        return np.apply_along_axis(lambda lane: len(np.unique(lane)), axis, keys)
+
+    numbers = ds[["t", "rounded"]]
+    for one, call in (
+        (most_common, lambda x, **options: x.gpusort.mode(dim, skipna=skipna, **options)),
+        (distinct, lambda x, **options: x.gpusort.nunique(dim, **options)),
+    ):
+        check(call, numbers, numbers.reduce(functools.partial(along_last, one), dim, keep_attrs=True))
+        assert call(ds.t, keep_attrs=False).attrs == {}
+    words = ds.gpusort.nunique("time")["name"]
+    assert int(words) == len(np.unique(ds.name))
+
+
+def mode_of(lane):
+    keys, counts = np.unique(lane, return_counts=True)
+    return keys[counts.argmax()] if len(keys) else np.nan
 
 
 def test_unique():

@@ -771,21 +771,28 @@ def grouped_rank(draw: Any, shape: tuple[int, ...]) -> Case:
     policy, lazy = draw(st.sampled_from(["omit", "propagate"])), draw(st.booleans())
     axes = listed(axis, shape)
     labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
+    wanted = draw(grouped.groups_of(labels, absent=True))
+    window = draw(st.sampled_from([1, 3, 5])) if len(axes) == 1 and method != "ordinal" else 1
     lanes = array if array.dtype.kind not in "OT" else oracle.as_numbers(array)[0][0]
     lanes = lanes.reshape(-1) if axis is None else lanes
-    dim, wanted = axis or 0, np.full(lanes.shape, np.nan)
-    for positions in grouped.members_of(labels, None):
-        at = (slice(None),) * (dim % lanes.ndim) + (positions,)
-        wanted[at] = ranks_of_lanes(lanes[at], dim, method, policy, pct, down)
-    missing = labels.dtype.kind in "fcmMOT" if lazy else None in grouped.plain(labels.reshape(-1))
+    dim, ranks = (axis or 0) % lanes.ndim, np.full(lanes.shape, np.nan)
+    for own, members in zip(*(grouped.members_of(labels, wanted, each) for each in (1, window)), strict=True):
+        found = ranks_of_lanes(lanes.take(members, dim), dim, method, policy, pct, down)
+        ranks[(slice(None),) * dim + (own,)] = found.take([members.index(each) for each in own], dim)
+    known = [
+        None if wanted is not None and one not in grouped.plain(wanted) else one
+        for one in grouped.plain(labels.reshape(-1))
+    ]
+    missing = (wanted is not None or labels.dtype.kind in "fcmMOT") if lazy else None in known
     if not (method == "average" or pct or oracle.may_be_nan(array.dtype) or missing):
-        wanted = wanted.astype(np.int64)
+        ranks = ranks.astype(np.int64)
 
     def call(x: Any, by: Any = labels) -> Any:
-        return dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct, by=by, descending=down)
+        options = {"method": method, "nan_policy": policy, "pct": pct, "descending": down}
+        return dask_gpusort.rank(x, axis, by=by, groups=wanted, window=window, **options)
 
-    call = where_groups_fit(call, labels)
-    return Case([array, labels] if lazy else [array], call, [wanted], like_of(axis, shape), assert_same_values)
+    call = where_groups_fit(call, labels, window)
+    return Case([array, labels] if lazy else [array], call, [ranks], like_of(axis, shape), assert_same_values)
 
 
 def shuffle(draw: Any, shape: tuple[int, ...]) -> Case:

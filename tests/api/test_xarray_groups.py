@@ -268,6 +268,43 @@ def test_labels_are_not_made_for_each_group(call):
         assert called(400) < 1.5 * called(2)
 
 
+@pytest.mark.parametrize("make", [*(MAKERS[at] for at in (0, 1, 3, 4, 5, 7, 9, 14)), *MAKERS[-3:-1]])
+@pytest.mark.parametrize("pct", [False, True])
+@pytest.mark.parametrize("window", [1, 3])
+def test_ranks_in_groups(make, pct, window):
+    source = make_array()
+    groups, wanted = make(source), xr.full_like(source, np.nan, "f8")
+    (dim,) = groups.encoded.codes.dims
+    for at in groups.groups.values():
+        own = np.arange(source.sizes[dim])[at]
+        near = np.ravel(np.add.outer(own, np.arange(-(window // 2), window // 2 + 1)))
+        near = near[(near >= 0) & (near < source.sizes[dim])]
+        ranks = source.isel({dim: near}).drop_vars(dim).rank(dim, pct=pct)
+        wanted[{dim: own}] = ranks.isel({dim: [near.tolist().index(one) for one in own]}).values
+    for lazy in (source, chunked(source, {"time": 7, "x": 3})):
+        found = make(lazy.gpusort).rank(pct=pct, window=window)
+        assert found.chunks == lazy.chunks
+        assert_same(found.compute(), wanted.drop_encoding())
+    both = make(source.to_dataset().assign(scalar=3, rounded=source.fillna(5)).gpusort).rank(ascending=False)
+    assert set(both.data_vars) == {"t", "rounded"}
+
+
+def test_ranks_in_groups_by_lazy_labels():
+    source = make_array()
+    groups = {"kind": groupers.UniqueGrouper(labels=[2, 0])}
+    lazy = source.assign_coords(kind=source.kind.chunk(time=4)).chunk(time=11)
+    found = lazy.gpusort.groupby(groups).rank()
+    wanted = source.gpusort.groupby(groups).rank()
+    assert wanted.isnull().values[~source.kind.isin([0, 2])].all()
+    assert_same(found.compute(), wanted)
+
+
+def test_ranks_in_groups_of_two_dimensions_are_refused():
+    for make in (MAKERS[6], MAKERS[8]):
+        with pytest.raises(ValueError, match=r"groups must be along one dimension of .*'time'.*stack"):
+            make(make_array().gpusort).rank()
+
+
 @pytest.mark.parametrize("source", [make_array(), make_dataset()])
 def test_nothing_is_compiled_for_labels(source, monkeypatch):
     numbagg = pytest.importorskip("numbagg")
