@@ -226,7 +226,7 @@ class Accessor(Reductions):
         >>> x.gpusort.groupby("kind").median().values
         array([3., 2.])
         >>> x.gpusort.groupby("kind").rank().values
-        array([1., 1., 2., 3., 2., 3.])
+        array([1., 1., 2., 2., 3., 3.])
         """
         return Groups(self._obj.groupby(*args, **kwargs))
 
