@@ -184,12 +184,7 @@ class Accessor:
         function = labelled.skipping_nan("median", skipna)
 
         def median(array: Any, axis: Any = None) -> Any:
-            if axis == ():
-                return array
-            try:
-                return labelled.through_dask(lambda darr: function(darr, axis=axis), array)
-            except TypeError as error:  # which names our own function of quantiles
-                raise TypeError(str(error).replace("quantile(a, 0.5", "gpusort.quantile(0.5, dim")) from None
+            return array if axis == () else labelled.through_dask(lambda darr: function(darr, axis=axis), array)
 
         return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **({"numeric_only": True} if whole else {}))
 

@@ -320,9 +320,8 @@ def _in_library_of(codes: Any, keys: Any) -> Any:
     """Codes where the keys are."""
     if library_of(codes._meta) == library_of(keys._meta):
         return codes
-    move = on_host if library_of(keys._meta) == "numpy" else ops_for(keys._meta).from_host
     dtype = codes.dtype.newbyteorder("=")  # CuPy has no other
-    return codes.map_blocks(move, dtype=dtype, meta=np.empty_like(keys._meta, dtype=dtype))
+    return codes.map_blocks(ops_for(keys._meta).moved_here, dtype=dtype, meta=np.empty_like(keys._meta, dtype=dtype))
 
 
 def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:

@@ -72,14 +72,14 @@ def reduce_groups(block: Any, statistic: Statistic | Reducer, axis: int, groups:
     found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
     leading = (slice(None),) * len(statistic.shape)
     for numbers, lanes, members, rows in _gathered(block, axis, groups) if found.size else ():
-        target = (*leading, *lanes[:axis], ops.from_host(numbers), *lanes[axis + 1 :])
+        target = (*leading, *lanes[:axis], ops.moved_here(numbers), *lanes[axis + 1 :])
         if members.size == 0:
             found[target] = fill_of(statistic, dtype)
             continue
         part = reduce_lanes(rows, statistic, (axis + last,), dtype=dtype)
         if isinstance(statistic, Reducer) and statistic.positions:
             own = np.arange(len(numbers), like=part).reshape(-1, *(1,) * (block.ndim - 1 - axis))
-            members = ops.from_host(members.T if last else members)
+            members = ops.moved_here(members.T if last else members)
             part = np.where(part < 0, part, members[part, own])
         found[target] = part
     return found
@@ -90,7 +90,7 @@ def rank_groups(block: Any, ranking: Ranking, axis: int, groups: Groups, dtype: 
     found = np.full_like(block, np.nan if dtype.kind == "f" else 0, dtype=dtype)
     for _, lanes, members, rows in _gathered(block, axis, groups):
         if members.size:
-            target = (*lanes[:axis], ops_for(block).from_host(members), *lanes[axis + 1 :])
+            target = (*lanes[:axis], ops_for(block).moved_here(members), *lanes[axis + 1 :])
             found[target] = rank_rows(rows, ranking, axis + (axis == block.ndim - 1))
     return found
 
