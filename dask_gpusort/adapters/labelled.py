@@ -111,13 +111,13 @@ def ranks(obj: Any, dim: Hashable, ascending: bool, pct: bool, keep_attrs: bool 
     return found if keeps_attrs(keep_attrs) else found.drop_attrs(deep=False)
 
 
-def reduced(obj: Any, function: Callable[..., Any], dim: Any, keep_attrs: bool | None) -> Any:
+def reduced(obj: Any, function: Callable[..., Any], dim: Any, keep_attrs: bool | None, **options: Any) -> Any:
     """What a function finds along some dimensions of each variable."""
 
     def of_array(array: Any, axis: Any = None) -> Any:
         return array if axis == () else through_dask(lambda darr: function(darr, axis=axis), array)
 
-    return obj.reduce(of_array, dim, keep_attrs=keep_attrs)
+    return obj.reduce(of_array, dim, keep_attrs=keep_attrs, **options)
 
 
 def modes(array: Any, axis: Any, skipna: bool | None) -> Any:

@@ -66,19 +66,10 @@ class Reductions:
         """
         whole = isinstance(self._obj, xr.Dataset)
         if weights is not None:
-            options = (dim, keep_attrs, skipna, whole, weights)
-            return labelled.with_dataset(self._obj, lambda ds: labelled.weighted_medians(ds, *options))
-        function = labelled.skipping_nan("median", skipna)
-
-        def median(array: Any, axis: Any = None) -> Any:
-            if axis == ():
-                return array
-            try:
-                return labelled.through_dask(lambda darr: function(darr, axis=axis), array)
-            except TypeError as error:  # which names our own function of quantiles
-                raise TypeError(str(error).replace("quantile(a, 0.5", "gpusort.quantile(0.5, dim")) from None
-
-        return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **({"numeric_only": True} if whole else {}))
+            given = (dim, keep_attrs, skipna, whole, weights)
+            return labelled.with_dataset(self._obj, lambda ds: labelled.weighted_medians(ds, *given))
+        options = {"numeric_only": True} if whole else {}
+        return labelled.reduced(self._obj, labelled.skipping_nan("median", skipna), dim, keep_attrs, **options)
 
     def quantile(
         self,

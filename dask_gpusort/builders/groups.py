@@ -30,8 +30,8 @@ from ..graph.explain import note
 from ..graph.inputs import blockwise, rechunk, same_chunks, with_axes
 from ..graph.runtime import Runtime
 from ..order import Order
-from ..plan.choose import most_lanes_bytes
-from ..plan.groups import Found, GroupSizes, GroupStrategy, plan_groups
+from ..plan.choose import Where, most_lanes_bytes
+from ..plan.groups import Found, GroupSizes, plan_groups
 from ..table import Statistic
 from .sort import build_moved, build_packed
 from .statistics import UNKNOWN_LANES, check_statistic, lanes_of, one_axis, whole_lanes
@@ -130,9 +130,7 @@ def _in_chunks_of(array: Any, axes: Sequence[int], labels: Any) -> Any:
     return same_chunks(tuple(array.chunks[dim] for dim in axes), labels, "by", "a along the axis")
 
 
-def _choose(
-    array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, strategy: str
-) -> tuple[GroupStrategy, bool]:
+def _choose(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, strategy: str) -> tuple[Where, bool]:
     lanes = lanes_of(array, (axis,), statistic.objects)
     asked: Any = None if strategy == "auto" else strategy
     if asked == "blocks" and lanes.chunks > 1:
@@ -316,9 +314,8 @@ def _in_library_of(codes: Any, keys: Any) -> Any:
     """Codes where the keys are."""
     if library_of(codes._meta) == library_of(keys._meta):
         return codes
-    move = on_host if library_of(keys._meta) == "numpy" else ops_for(keys._meta).from_host
     dtype = codes.dtype.newbyteorder("=")  # CuPy has no other
-    return codes.map_blocks(move, dtype=dtype, meta=np.empty_like(keys._meta, dtype=dtype))
+    return codes.map_blocks(ops_for(keys._meta).moved_here, dtype=dtype, meta=np.empty_like(keys._meta, dtype=dtype))
 
 
 def _by_groups_and_keys(lane: Any, labels: Labels, statistic: Statistic, dtype: np.dtype[Any]) -> Any:

@@ -44,7 +44,7 @@ def build_reduced(
     if array.size == 0 or whole:
         limit = most_lanes_bytes(lanes, Runtime.of(array).workers)
         what = "modes" if len(reducers) > 1 else "counts"
-        note(plan_lanes(lanes, *choose(lanes), "reduce-lanes", what, most=limit))
+        note(plan_lanes(lanes, *choose(lanes, "sort"), "reduce-lanes", what, most=limit))
         return [reduce_blocks(array, reducer, axes, keepdims, limit) for reducer in reducers]
     if len(axes) == array.ndim:
         found = of_array(array)

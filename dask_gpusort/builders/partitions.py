@@ -28,8 +28,8 @@ from ..chunk.checks import checked_chunk, only_chunk
 from ..graph.explain import note
 from ..graph.inputs import blockwise, flatten, rechunk_checked
 from ..graph.runtime import Runtime
-from ..plan.choose import choose, plan_lanes
-from ..plan.select import Partition, choose_partition
+from ..plan.choose import Where, choose, plan_lanes
+from ..plan.select import cuts_by_samples
 from ..table import Ranks
 from .request import Options
 from .sort import build_sort
@@ -94,12 +94,15 @@ def _known_ranks(kth: Sequence[int], shape: Sequence[float], axis: int) -> Ranks
     return Ranks(tuple(ranks))
 
 
-def _strategy(array: Any, ranks: Ranks, axis: int, want: Want) -> Partition:
+def _strategy(array: Any, ranks: Ranks, axis: int, want: Want) -> Where:
     runtime = Runtime.of(array)
     if array.dtype.kind == "O" or runtime.library == "cupy":
         return "sort"
     lanes = replace(lanes_of(array, (axis,)), searchable=array.dtype.kind in _SEARCHABLE)
-    return choose_partition(lanes, len(ranks.wanted), want == "positions", is_held(array, lanes, runtime))
+    held = is_held(array, lanes, runtime)
+    where = choose(lanes, "partition")[0]
+    searched = cuts_by_samples(lanes, len(ranks.wanted), want == "positions", held)
+    return "sort" if where == "samples" and not searched else where
 
 
 def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
@@ -126,7 +129,7 @@ def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
 def _partition_blocks(array: Any, kth: Sequence[int], want: Want, axis: int) -> Any:
     """Partition rows that are whole in a chunk, or fit one."""
     lanes, whole = lanes_of(array, (axis,)), whole_lanes(array, (axis,))
-    note(plan_lanes(lanes, *choose(lanes), "partition", "partition" if want == "keys" else "argpartition"))
+    note(plan_lanes(lanes, *choose(lanes, "partition"), "partition", "partition" if want == "keys" else "argpartition"))
     dtype = array.dtype if want == "keys" else np.dtype(np.int64)
     found = whole.map_blocks(
         partition_block,

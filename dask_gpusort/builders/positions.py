@@ -86,7 +86,7 @@ def _checked_known(array: Any, indices: Any, axis: int | None, mode: str) -> tup
     array, axis = flatten(array, axis)
     size = array.shape[axis]
     if library_of(indices) != library_of(array._meta):
-        indices = ops_for(array._meta).from_host(np.atleast_1d(indices)).reshape(indices.shape)
+        indices = ops_for(array._meta).moved_here(np.atleast_1d(indices)).reshape(indices.shape)
     each = math.prod(array.shape[:axis] + array.shape[axis + 1 :])
     return array, indices if math.isnan(size) else positions_of(indices, int(size), axis, mode, each), axis
 

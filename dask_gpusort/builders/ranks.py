@@ -66,7 +66,7 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
 
 def plan_ranks(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> Plan:
     """Plan ranks; `joins` if one GPU has memory for all chunks and what a sort of them needs."""
-    where, why = choose(lanes, joins=joins, flat=flat)
+    where, why = choose(lanes, "distinct" if flat else "sort", joins=joins)
     width = lanes.itemsize
     a_key = key_bytes(device_order, device_bytes(width, "ranks"), host_bytes("ranks", width))
     most = max(LANES_BYTES, lanes.whole_bytes("blocks"))

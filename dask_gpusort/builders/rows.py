@@ -76,7 +76,7 @@ def choose_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int) 
             f"the array to sort has several chunks of unknown sizes along axis {axis}: "
             "call its compute_chunk_sizes() first"
         )
-    return choose(lanes)
+    return choose(lanes, "sort")
 
 
 def _lanes_of(keys: Keys, values: Sequence[Any], axis: int) -> Lanes:

@@ -270,7 +270,7 @@ def build_weighted(
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
     by_sort = plan.searches and plan.lanes.chunks > 1 and array.size
-    where, why = ("sort", "each lane is sorted with its weights") if by_sort else choose(plan.lanes)
+    where, why = ("sort", "each lane is sorted with its weights") if by_sort else choose(plan.lanes, "sort")
     note(plan_lanes(plan.lanes, where, why, "reduce-weighted", "weighted", most=plan.lanes_bytes))
     if by_sort:
         found = _by_sort(array, weights, statistic, axes)

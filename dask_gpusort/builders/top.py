@@ -67,7 +67,7 @@ def _plan(inputs: Sequence[Any], axis: int, count: int, fan_in: int, joins: bool
     if joins:
         return plan_lanes(lanes, "join", SHARED, "top")
     if lanes.chunks == 1:
-        return replace(plan_lanes(lanes, *choose(lanes), "top-select"), steps=(first,))
+        return replace(plan_lanes(lanes, *choose(lanes, "sort"), "top-select"), steps=(first,))
     why = f"the first elements of each chunk are merged, {fan_in} chunks at a time"
     return Plan(where="tree", why=why, given={"lanes": lanes.text}, steps=(first, merge))
 

@@ -18,7 +18,7 @@ from . import numpy_keys, steps
 from .cupy_keys import before, columns_of, decode, encode, encode_own, expression_of, floor
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
 from .cupy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
-from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
+from .cupy_select import count_nans, draw, extract, extract_all, keys_at, moved_here, reduce_lanes
 from .cupy_sorts import (
     argsort_chunks,
     argsort_keys,

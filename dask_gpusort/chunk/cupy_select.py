@@ -104,8 +104,8 @@ def keys_at(parts: Sequence[Any], ranks: npt.NDArray[np.int64]) -> npt.NDArray[A
     return numpy_keys.decode(found, order) if by_codes else found
 
 
-def from_host(array: npt.NDArray[Any]) -> Any:
-    """An array of the host, on the device."""
+def moved_here(array: Any) -> Any:
+    """An array of either library, on the device."""
     return cupy.asarray(array)
 
 

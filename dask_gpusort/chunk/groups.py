@@ -74,14 +74,14 @@ def reduce_groups(block: Any, statistic: Statistic | Reducer, axis: int, groups:
     found = np.empty_like(block, shape=(*statistic.shape, *_replaced(block.shape, axis, count)), dtype=dtype)
     leading = (slice(None),) * len(statistic.shape)
     for numbers, lanes, members, rows in _gathered(block, axis, groups) if found.size else ():
-        target = (*leading, *lanes[:axis], ops.from_host(numbers), *lanes[axis + 1 :])
+        target = (*leading, *lanes[:axis], ops.moved_here(numbers), *lanes[axis + 1 :])
         if members.size == 0:
             found[target] = fill_of(statistic, dtype)
             continue
         part = reduce_lanes(rows, statistic, (axis + last,), dtype=dtype)
         if isinstance(statistic, Reducer) and statistic.positions:
             own = np.arange(len(numbers), like=part).reshape(-1, *(1,) * (block.ndim - 1 - axis))
-            members = ops.from_host(members.T if last else members)
+            members = ops.moved_here(members.T if last else members)
             part = np.where(part < 0, part, members[part, own])
         found[target] = part
     return found
@@ -95,9 +95,9 @@ def rank_groups(block: Any, ranking: Ranking, axis: int, groups: Groups, dtype: 
             ranks = rank_rows(rows, ranking, axis + last)
             if groups.own is not None:  # neighbours are ranked in groups of their own
                 kept = np.nonzero(groups.own[members] == (numbers[:, None] if last else numbers))
-                ranks = ranks[(*[slice(None)] * axis, *map(ops_for(block).from_host, kept))]
+                ranks = ranks[(*[slice(None)] * axis, *map(ops_for(block).moved_here, kept))]
                 members = members[kept]
-            found[(*lanes[:axis], ops_for(block).from_host(members), *lanes[axis + 1 :])] = ranks
+            found[(*lanes[:axis], ops_for(block).moved_here(members), *lanes[axis + 1 :])] = ranks
     return found
 
 

@@ -15,7 +15,7 @@ from .numpy_columns import columns_of
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, search
 from .numpy_positions import concatenate_along, put, put_along, random_keys, take
 from .numpy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
-from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes
+from .numpy_select import buckets, count_nans, draw, extract, extract_all, keys_at, moved_here, reduce_lanes
 from .numpy_sorts import (
     argsort_keys,
     argsort_rows,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..table import Statistic
 from . import numpy_radix
+from .labels import on_host
 from .lanes import batches, has_nan, lanes_last, reduce_sorted, result_shape
 from .steps import extract_sorted
 
@@ -190,6 +191,6 @@ def keys_at(parts: Sequence[np.ndarray], ranks: NDArray[np.int64]) -> np.ndarray
     return keys[ranks]
 
 
-def from_host(array: np.ndarray) -> Any:
-    """An array of the host, where the chunks are; of no dimension a scalar, as NumPy's reductions give."""
-    return array[()]
+def moved_here(array: Any) -> Any:
+    """An array of either library, where the chunks are; of no dimension a scalar, as NumPy's reductions give."""
+    return on_host(array)[()]

@@ -156,7 +156,7 @@ class ProgramWork:
         """Exchange notes, each an array of int64 of the same length, or the counts of what is shared."""
         counts = np.stack([_counts_of(note) for note in notes])
         lengths = [counts.shape[1] * len(numbers) for numbers in self.numbers[side]]
-        found = yield Shards([Run(self.ops.from_host(counts.ravel())) for _ in self.members], lengths)
+        found = yield Shards([Run(self.ops.moved_here(counts.ravel())) for _ in self.members], lengths)
         return [on_host(run.keys).reshape(-1, counts.shape[1]) for run in found]
 
     def _share_rows(

@@ -130,7 +130,7 @@ class JoinedLanes:
         lanes = zip(*(lanes_of(chunk, self.axes) for chunk in chunks), strict=True)
         found = result_of([search(parts, self.statistic, self.sorts) for parts in lanes], self.statistic)
         found = found.astype(self.statistic.dtype_of(self.dtype), copy=False)  # from the native byte order
-        return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
+        return (complete(ops.moved_here(found.reshape((*self.statistic.shape, *kept)))),)
 
 
 def search(parts: Sequence[Any], statistic: Statistic, sorts: int = 0) -> selection.Search:

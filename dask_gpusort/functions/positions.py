@@ -64,10 +64,10 @@ class Requests(Superstep):
         indices, values = given.blocks[:arrays], given.blocks[arrays:]
         ops, size, groups = ops_for(indices[0]), self.bounds[-1], len(self.bounds) - 1
         positions = ops.concatenate([positions_of(block, size, self.axis, self.mode).reshape(-1) for block in indices])
-        named = np.searchsorted(ops.from_host(np.array(self.bounds[1:-1], np.int64)), positions, "right")
+        named = np.searchsorted(ops.moved_here(np.array(self.bounds[1:-1], np.int64)), positions, "right")
         named = named.astype(np.min_scalar_type(groups))
         order = ops.argsort_rows(named, Order(named.dtype, stable=True), 0)
-        starts = ops.from_host(np.array(self.bounds[:-1], np.int64))
+        starts = ops.moved_here(np.array(self.bounds[:-1], np.int64))
         offsets = positions[order] - starts[named[order]]
         counts = np.bincount(named, minlength=groups).tolist()
         moved = (ops.concatenate(values)[order],) if self.writes else ()

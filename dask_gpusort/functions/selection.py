@@ -249,7 +249,7 @@ class Finish(Superstep):
         kept = [size for dim, size in enumerate(sizes) if self.keepdims or dim not in self.axes]
         if 0 in kept:
             dtype = self.statistic.dtype_of(inside.searches[0].found.dtype)
-            return Made(arrays=(ops.from_host(np.empty((*self.statistic.shape, *kept), dtype)),))
+            return Made(arrays=(ops.moved_here(np.empty((*self.statistic.shape, *kept), dtype)),))
         parts = []
         for part, run in given.pieces:
             ends = accumulate(inside.lengths[part].tolist(), initial=0)
@@ -258,7 +258,7 @@ class Finish(Superstep):
             replace(search, found=selection.finish(search, ops.keys_at(lane, search.left)))
             for search, lane in zip(inside.searches, zip(*parts, strict=True), strict=True)
         ]
-        return Made(arrays=(ops.from_host(result_of(found, self.statistic).reshape((*self.statistic.shape, *kept))),))
+        return Made(arrays=(ops.moved_here(result_of(found, self.statistic).reshape((*self.statistic.shape, *kept))),))
 
 
 def selection_steps(

@@ -1,4 +1,4 @@
-"""What a call will do: builders note the plans that they make, and who explains the call tells them."""
+"""What a call will do: builders note what states a plan, and who explains the call asks for it."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def _known(size: float) -> int | None:
     return int(size) if math.isfinite(size) else None
 
 
-class Tells(Protocol):
-    """What says a plan: a plan, or the numbers of one."""
+class States(Protocol):
+    """What states a plan: a plan, or the numbers of one."""
 
     @property
     def stated(self) -> Plan:
         """The plan."""
 
 
-#: What tells a plan, and who will run it.
-Noted: TypeAlias = list[tuple[Tells, Runtime | None]]
+#: What states a plan, and who will run it.
+Noted: TypeAlias = list[tuple[States, Runtime | None]]
 
 #: What builders note in this context, while a call is explained.
 _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
 
 
-def note(tells: Tells, runtime: Runtime | None = None) -> None:
-    """Note what tells a plan, and who runs it if not who computes the input."""
+def note(states: States, runtime: Runtime | None = None) -> None:
+    """Note what states a plan, and who runs it if not who computes the input."""
     if (noted := _noted.get()) is not None:
-        noted.append((tells, runtime))
+        noted.append((states, runtime))
 
 
 def _built(build: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, Noted]:
@@ -63,7 +63,7 @@ def _built(build: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[
 
 
 def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, **options: Any) -> Explanation:
-    """Call a function, and tell what its builders plan; the memory is that of the plan nearest to its limit."""
+    """Call a function, and say what its builders plan; the memory is that of the plan nearest to its limit."""
     found, noted = _built(build, *arguments, **options)
     arrays = found if isinstance(found, (tuple, list)) else (found,)
     if not all(map(is_dask_collection, arrays)):
@@ -71,7 +71,7 @@ def explained(build: Callable[..., Any], *arguments: Any, detail: bool = False, 
     given = flatten([arguments, list(options.values())], container=(list, tuple))
     inputs = [da.asanyarray(one) for one in given if is_dask_collection(one)]
     alone = Runtime.of((inputs or arrays)[0])
-    stated = [(tells.stated, runtime or alone) for tells, runtime in noted]
+    stated = [(states.stated, runtime or alone) for states, runtime in noted]
     memories = [Memory.of(plan, runtime) for plan, runtime in stated if plan.steps] or [Memory.of(Plan(), alone)]
     memory = max(memories, key=lambda one: (one.share, one.peak or 0))
     runtime = stated[0][1] if stated else alone

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from .memory import READING, host_bytes
+from .memory import READING, SMALL_BYTES, host_bytes
 from .plan import Plan, StepBytes
 from .terms import Workers, format_chunks, format_number, format_size
 
-Where = Literal["blocks", "join", "rechunk", "exchange"]
+#: In chunks as they are; in one task; in chunks that are made whole; in an exchange, by the names of its kinds too.
+Where = Literal["blocks", "join", "rechunk", "exchange", "samples", "sort", "gang"]
 
 #: Most bytes of a chunk of whole lanes, unless the chunks are larger already. Medians over time of (730, 300, 400)
 #: float32 in chunks of (73, 100, 100) and (10, 300, 400) took 0.28 and 0.42 s of processor time with 32 MiB, 0.36 and
@@ -23,6 +24,10 @@ LANES_BYTES = 32 << 20
 LANES_IN_MEMORY = 64
 #: Most bytes of chunks that are joined to whole lanes, in the bytes of those that are divided too.
 JOINED_SHARE = 1.5
+#: Fewest keys of a lane in a chunk, and most lanes in a chunk, for which the lanes are searched one by one: the NumPy
+#: calls for a lane take some 0.1 ms, about as long as 2^15 keys.
+LEAST_LANE_KEYS = 1 << 15
+MOST_LANES = 64
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,12 @@ class Lanes:
         return self.keys * self.itemsize
 
     @property
+    def are_long(self) -> bool:
+        """Whether they are few and long, so that it costs little to work on them one by one."""
+        long = math.isnan(self.keys) or self.keys / self.chunks >= LEAST_LANE_KEYS
+        return long and self.in_chunk <= MOST_LANES and not self.bytes <= SMALL_BYTES
+
+    @property
     def text(self) -> str:
         """Numbers of lanes, keys and chunks, on one line."""
         number, keys = map(format_number, (self.count, self.keys))
@@ -65,22 +76,42 @@ class Lanes:
         return chunk
 
 
-def choose(lanes: Lanes, *, joins: bool = False, flat: bool = False) -> tuple[Where, str]:
-    """Choose where lanes are worked on, and say why: the first of four that suits.
+class Row(NamedTuple):
+    """Say which lanes a function works on one by one, besides those in several chunks that do not fit one."""
 
-    `joins` says whether one task should have all chunks; `flat` that a chunk is never made of several.
+    by: Where  # how: the exchange that it has for them
+    others: Callable[[Lanes], bool]  # which others
+    unknown: bool  # whether they may have an unknown number or length, and be none
+
+
+#: What functions differ in. Several rows that fit a chunk move once, and are partitioned in parallel.
+ROWS = {
+    "sort": Row("exchange", lambda lanes: False, unknown=False),
+    "distinct": Row("exchange", lambda lanes: lanes.chunks > 1, unknown=True),
+    "statistic": Row("samples", lambda lanes: lanes.are_long, unknown=True),
+    "groups": Row("sort", lambda lanes: lanes.are_long, unknown=True),
+    "partition": Row(
+        "samples", lambda lanes: lanes.are_long and lanes.chunks > 1 and not lanes.count > 1, unknown=True
+    ),
+}
+
+
+def choose(lanes: Lanes, function: str, *, joins: bool = False, exchanges: bool = True) -> tuple[Where, str]:
+    """Choose where lanes are worked on by a function of `ROWS`, and say why.
+
+    `joins` says whether one task should have all chunks; `exchanges` whether lanes may be worked on one by one.
     """
-    fits = f"one of {format_size(lanes.limit)}"
-    if lanes.chunks == 1:
-        return "blocks", "lanes are whole in their chunks"
-    if joins:
+    row, several, fits = ROWS[function], lanes.chunks > 1, lanes.lane_bytes <= lanes.limit
+    known = bool(lanes.count) and not math.isnan(lanes.count + lanes.keys)
+    chunk, others = f"one of {format_size(lanes.limit)}", row.others(lanes)
+    if several and joins:
         return "join", "the chunks share one memory, which holds what the task takes"
-    if flat:
-        return "exchange", "lanes are in several chunks"
-    # Lanes of an unknown number cannot be worked on one by one, and no lanes need no work.
-    if math.isnan(lanes.count + lanes.keys) or not lanes.count or lanes.lane_bytes <= lanes.limit:
-        return "rechunk", f"lanes are in several chunks and fit {fits}; made whole, and divided again"
-    return "exchange", f"lanes are in several chunks and do not fit {fits}; one by one"
+    # Lanes that do not fit a chunk cannot be made whole in bounded memory.
+    if exchanges and (others or (several and not fits and (known or row.unknown))):
+        return row.by, "lanes are in several chunks" + f" and do not fit {chunk}; one by one" * (not others)
+    if several:
+        return "rechunk", f"lanes are in several chunks and fit {chunk}; made whole, and divided again"
+    return "blocks", "lanes are whole in their chunks"
 
 
 def most_lanes_bytes(lanes: Lanes, workers: Workers) -> float:

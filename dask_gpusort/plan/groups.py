@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from ..chunk.memory import GATHERED_BYTES, GATHERED_WIDTH
-from .choose import Lanes, most_lanes_bytes, plan_lanes
+from .choose import Lanes, Where, choose, most_lanes_bytes, plan_lanes
 from .memory import HOST_BYTES
 from .plan import Plan, StepBytes
-from .select import choose_strategy
 from .terms import Workers, format_number
 
 #: "sort" sorts each lane by its groups.
-GroupStrategy = Literal["blocks", "rechunk", "sort"]
-GROUP_STRATEGIES: tuple[GroupStrategy, ...] = ("blocks", "rechunk", "sort")
+GROUP_STRATEGIES: tuple[Where, ...] = ("blocks", "rechunk", "sort")
 #: What of groups must be whole in a chunk.
 Whole = Literal["nothing", "groups", "lanes"]
 #: Bytes of a result, and of the arrays that a task has for each result of the groups that it gathers.
@@ -39,14 +37,15 @@ class Found(NamedTuple):
 
 
 def plan_groups(
-    lanes: Lanes, groups: GroupSizes, found: Found, workers: Workers, asked: GroupStrategy | None = None
-) -> tuple[Plan, GroupStrategy, bool]:
+    lanes: Lanes, groups: GroupSizes, found: Found, workers: Workers, asked: Where | None = None
+) -> tuple[Plan, Where, bool]:
     """Plan how something is found of groups; refuse lanes for which there is no way.
 
     Behind the strategy, whether chunks of the sorted keys have whole groups; else the keys of a group are sorted, too.
     """
     whole = groups.largest * lanes.itemsize <= lanes.limit and not workers.devices
-    chosen = asked or _choose(lanes, whole, found.needed)
+    sorts = found.needed == "nothing" or (found.needed == "groups" and whole and lanes.chunks > 1)
+    chosen = asked or choose(lanes, "groups", exchanges=lanes.searchable and sorts)[0]
     long = lanes.searchable and lanes.keys * lanes.itemsize > lanes.limit
     if found.needed != "nothing" and chosen == "rechunk" and long:
         other = ", or by in memory, if its groups fit" * (found.needed == "groups")
@@ -71,9 +70,7 @@ def plan_groups(
     return plan, chosen, whole
 
 
-def _reduction(
-    lanes: Lanes, groups: GroupSizes, found: Found, library: str, where: GroupStrategy, most: float
-) -> StepBytes:
+def _reduction(lanes: Lanes, groups: GroupSizes, found: Found, library: str, where: Where, most: float) -> StepBytes:
     """Bytes of a task that reduces the groups of whole lanes: its results, and some groups that it has gathered."""
     keys, window = lanes.whole_bytes(where, most) / lanes.itemsize, groups.window
     # Each key may be a group of its own if the groups are unknown, and all keys of a lane may be in one.
@@ -84,11 +81,3 @@ def _reduction(
     fixed, copies = HOST_BYTES[found.step]
     fixed += GATHERED_RESULT_BYTES * each / window if found.results else 0
     return StepBytes("reduce-groups", min(keys * window, gathered), lanes.itemsize, copies, fixed, stays)
-
-
-def _choose(lanes: Lanes, whole: bool, needed: Whole) -> GroupStrategy:
-    """Choose how groups are reduced, of which something is needed whole; `whole` says whether each fits a chunk."""
-    sorts = needed == "nothing" or (needed == "groups" and whole and lanes.chunks > 1)
-    if sorts and choose_strategy(lanes) == "samples":
-        return "sort"
-    return "blocks" if lanes.chunks == 1 else "rechunk"

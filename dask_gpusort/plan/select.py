@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ..table.selection import best_samples, inside_share
-from .choose import LANES_BYTES, Lanes, most_lanes_bytes, plan_lanes
+from .choose import LANES_BYTES, Lanes, Where, choose, most_lanes_bytes, plan_lanes
 from .division import fits_members, gang_bundles
-from .memory import SMALL_BYTES, host_bytes
+from .memory import host_bytes
 from .plan import Plan, StepBytes
 from .terms import InputChunks, Runs, Workers, format_size
 
-Strategy = Literal["blocks", "rechunk", "samples", "join", "gang"]
-Partition = Literal["blocks", "rechunk", "samples", "sort"]
 #: Those that can be asked for. Samples are searched by a gang where that moves less.
-STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples", "join")
-BY_SAMPLES: tuple[Strategy, ...] = ("samples", "gang")
+STRATEGIES: tuple[Where, ...] = ("blocks", "rechunk", "samples", "join")
+BY_SAMPLES: tuple[Where, ...] = ("samples", "gang")
 
-#: Fewest keys of a lane in a chunk, and most lanes in a chunk, for which the lanes are searched one by one: the NumPy
-#: calls for a lane take some 0.1 ms, about as long as 2^15 keys.
-LEAST_LANE_KEYS = 1 << 15
-MOST_LANES = 64
 #: Most bytes of the keys, and of the samples, that one task fetches, and the share of a thread's memory that they may
 #: take. More keys are searched in another round, which does not read the source.
 FETCHED_BYTES, FETCHED_SHARE = 32 << 20, 1 / 16
@@ -61,7 +54,7 @@ GUESSED_KEYS = 1 << 20
 class SelectPlan:
     """Say how order statistics are found."""
 
-    strategy: Strategy
+    strategy: Where
     lanes: Lanes
     #: For each round, the neighbouring keys of a chunk that one sample is drawn from.
     keys_per_stratum: tuple[float, ...] = ()
@@ -136,18 +129,6 @@ class SelectPlan:
         return StepBytes("select-extract", self.moved_bytes / lanes.itemsize, lanes.itemsize, stays=kept)
 
 
-def choose_strategy(lanes: Lanes) -> Strategy:
-    """The strategy for some lanes."""
-    if not lanes.searchable:
-        return "blocks" if lanes.chunks == 1 else "rechunk"
-    long = math.isnan(lanes.keys) or lanes.keys / lanes.chunks >= LEAST_LANE_KEYS
-    few = lanes.in_chunk <= MOST_LANES and not lanes.bytes <= SMALL_BYTES
-    # Lanes that do not fit a chunk cannot be made whole in bounded memory.
-    if (long and few) or (lanes.chunks > 1 and not lanes.keys * lanes.itemsize <= lanes.limit):
-        return "samples"
-    return "blocks" if lanes.chunks == 1 else "rechunk"
-
-
 def joined_bytes(lanes: Lanes, searches: bool) -> float:
     """Bytes in use while lanes are joined, the source included: keys inside brackets, or whole lanes and a copy."""
     return lanes.bytes * (1.5 if searches else 1 + 2 / lanes.blocks)
@@ -159,24 +140,16 @@ def sorts_lanes(lanes: Lanes, quantiles: int, workers: Workers, joins: bool) -> 
     return quantiles > MOST_COMPARED and (fits or not workers.devices)
 
 
-def fits_join(lanes: Lanes, workers: Workers, held: bool) -> bool:
+def fits_join(lanes: Lanes, workers: Workers, held: bool, searches: bool) -> bool:
     """Whether all chunks of a lane are joined in one task: they are in the memory of the only GPU, which suffices."""
-    needed = joined_bytes(lanes, choose_strategy(lanes) == "samples")
+    needed = joined_bytes(lanes, searches)
     return workers.devices and workers.threads == 1 and held and needed <= (workers.memory or math.inf)
 
 
-def choose_partition(lanes: Lanes, ranks: int, positions: bool, held: bool) -> Partition:
-    """Choose how lanes are partitioned; `held` says whether the source stays in memory between passes over it."""
-    # "blocks" and "rechunk" as for order statistics; "samples" finds the keys at the ranks, then sorts by the buckets
-    # between them, which reads the source once more; "sort" sorts the keys. A few `ranks` are compared with each key.
-    if lanes.chunks == 1:
-        return "blocks"
-    fits = lanes.keys * lanes.itemsize <= lanes.limit
-    # Several rows that fit a chunk move once, and are partitioned in parallel.
-    if fits and (lanes.count > 1 or choose_strategy(replace(lanes, searchable=True)) == "rechunk"):
-        return "rechunk"
-    few = ranks <= (MOST_CUTS_OF_POSITIONS if positions else MOST_CUTS)
-    return "samples" if lanes.searchable and held and few else "sort"
+def cuts_by_samples(lanes: Lanes, ranks: int, positions: bool, held: bool) -> bool:
+    """Whether a partition sorts by the buckets between the keys at its ranks, found by samples, and not by the keys."""
+    # That reads the source once more. Each key is compared with a few.
+    return lanes.searchable and held and ranks <= (MOST_CUTS_OF_POSITIONS if positions else MOST_CUTS)
 
 
 def fits_held(lanes: Lanes, workers: Workers, memory: int | None, share: float) -> bool:
@@ -199,19 +172,19 @@ def reduces_whole(lanes: Lanes, workers: Workers, held: bool, sorts: bool) -> bo
 
 
 def make_select_plan(
-    lanes: Lanes, quantiles: int, workers: Workers, held: bool, strategy: Strategy | None = None
+    lanes: Lanes, quantiles: int, workers: Workers, held: bool, strategy: Where | None = None
 ) -> SelectPlan:
     """Plan order statistics, by default with the strategy that suits the lanes; `quantiles` are wanted of each lane."""
     # Of n keys, s samples and q quantiles leave about ``2 q e n / sqrt(s)`` keys inside the brackets, where ``e``
     # follows from the probability of a miss. The number of samples makes the keys that are fetched about as many as the
     # samples.
-    searches = choose_strategy(lanes) == "samples"
-    joins = strategy == "join" or (strategy is None and fits_join(lanes, workers, held))
+    searches = choose(lanes, "statistic", exchanges=lanes.searchable)[0] == "samples"
+    joins = strategy == "join" or (strategy is None and fits_join(lanes, workers, held, searches))
     sorts = (searches or strategy == "samples") and sorts_lanes(lanes, quantiles, workers, joins)
     if joins:
         return SelectPlan("join", lanes, threads=workers.threads, searches=searches, sorts=sorts)
     whole = searches and reduces_whole(lanes, workers, held, sorts)
-    chosen = strategy or choose_strategy(replace(lanes, searchable=lanes.searchable and not whole))
+    chosen = strategy or choose(lanes, "statistic", exchanges=lanes.searchable and not whole)[0]
     if chosen != "samples":
         most = most_lanes_bytes(lanes, workers)
         if whole:  # no thread is without lanes

@@ -207,7 +207,7 @@ def make_distinct_plan(
     division is that of other tasks.
     """
     keys = sum(sizes)
-    where, why = choose(Lanes(1, keys, 1, len(sizes), 1, itemsize, math.inf, True), joins=joins, flat=True)
+    where, why = choose(Lanes(1, keys, 1, len(sizes), 1, itemsize, math.inf, True), "distinct", joins=joins)
     # Of several sizes of which one is unknown, the largest is unknown too.
     largest = keys
     if not math.isnan(keys) and where == "exchange":

@@ -156,7 +156,7 @@ class Statistic:
         """Give the message for keys on which the statistic's arithmetic is not defined."""
         if self.q is None:
             method = "" if dtype.kind == "M" else ', method="lower"'
-            return f"a median is a mean of keys, and keys of {dtype} have none: use quantile(a, 0.5{method})"
+            return f"a median is a mean of keys, and keys of {dtype} have none: use quantile with q=0.5{method}"
         remedy = 'method="lower", or another that picks a key'
         if dtype.kind == "b":
             remedy += ', or a.astype("i1")'

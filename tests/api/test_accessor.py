@@ -120,9 +120,9 @@ def test_quantiles_are_a_scalar_or_a_sequence(chunked):
 def test_the_remedy_for_medians_of_words_is_a_method_of_the_accessor(chunked):
     words = xr.DataArray(list("cab"), dims="time")
     words = words.chunk(time=2) if chunked else words
-    with pytest.raises(TypeError, match=r'use gpusort\.quantile\(0\.5, dim, method="lower"\)'):
+    with pytest.raises(TypeError, match=r'use quantile with q=0\.5, method="lower"'):
         words.gpusort.median("time")
-    assert words.gpusort.quantile(0.5, "time", method="lower").values == "b"
+    assert words.gpusort.quantile(q=0.5, dim="time", method="lower").values == "b"
 
 
 def test_sortby_aligns_keys_by_their_labels():

@@ -39,7 +39,6 @@ import dask_gpusort
 from dask_gpusort.builders import partitions, sort_last
 from dask_gpusort.chunk.tie_groups import METHODS, NAN_POLICIES
 from dask_gpusort.plan import counting, division, search, select
-from dask_gpusort.plan.select import choose_partition
 from dask_gpusort.table import quantiles
 
 
@@ -255,8 +254,8 @@ def partition(draw: Any, shape: tuple[int, ...]) -> Case:
 
     def call(x: Any) -> Any:
         # As if the sizes had chosen the strategy.
-        chosen = choose_partition if strategy is None else lambda *_: strategy
-        with mock.patch.object(partitions, "choose_partition", chosen):
+        chosen = {"choose": lambda *_: ("samples", ""), "cuts_by_samples": lambda *_: strategy == "samples"}
+        with mock.patch.multiple(partitions, **chosen) if strategy else nullcontext():
             return dask_gpusort.partition(x, kth, axis), dask_gpusort.argpartition(x, kth, axis)
 
     def same(got: Any, wanted: Any) -> None:

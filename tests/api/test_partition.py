@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 from unittest import mock
 
 import dask.array as da
@@ -15,13 +16,16 @@ from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.builders import partitions
-from dask_gpusort.plan.select import Lanes, choose_partition
+from dask_gpusort.plan.choose import Lanes, choose
+from dask_gpusort.plan.select import cuts_by_samples
 
 
 def choosing(strategy):
     """Partition as if the sizes had chosen a strategy; None leaves it to them."""
-    chosen = choose_partition if strategy is None else lambda *_: strategy
-    return mock.patch.object(partitions, "choose_partition", chosen)
+    if strategy is None:
+        return nullcontext()
+    chosen = {"choose": lambda *_: ("samples", ""), "cuts_by_samples": lambda *_: strategy == "samples"}
+    return mock.patch.multiple(partitions, **chosen)
 
 
 def check(array, x, kth, axis):
@@ -67,7 +71,9 @@ def test_unknown_chunk_sizes(chunks):
 
 def test_the_sizes_choose_the_strategy():
     def chosen(count=1, keys=10**8, chunks=100, *, ranks=1, positions=False, searchable=True, held=True):
-        return choose_partition(Lanes(count, keys, count, chunks, 1, 8, 2**27, searchable), ranks, positions, held)
+        lanes = Lanes(count, keys, count, chunks, 1, 8, 2**27, searchable)
+        where, _ = choose(lanes, "partition")
+        return "sort" if where == "samples" and not cuts_by_samples(lanes, ranks, positions, held) else where
 
     assert chosen() == "samples"
     assert chosen(held=False) == chosen(searchable=False) == chosen(ranks=5) == "sort"

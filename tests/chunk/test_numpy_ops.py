@@ -287,3 +287,10 @@ def test_take_of_a_part_of_an_array(dtype, axis):
         indices = np.array([0, 0]) if array[part].shape[axis] == 1 else np.array([1, 0, 1])
         wanted = array.astype(object)[part].take(indices, axis)
         assert numpy_ops.take(array[part], indices, axis).tolist() == wanted.tolist()
+
+
+def test_arrays_of_the_device_are_moved_to_the_host():
+    array = np.arange(3)
+    on_device = type("ndarray", (), {"__module__": "cupy", "get": lambda _: array})()
+    oracle.assert_same_bits(numpy_ops.moved_here(on_device), array)
+    oracle.assert_same_bits(numpy_ops.moved_here(array), array)

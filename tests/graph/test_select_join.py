@@ -32,8 +32,8 @@ MANY = np.linspace(0, 1, 40).tolist()
 def searched(monkeypatch):
     """Lanes of any length are searched by brackets."""
     monkeypatch.setattr(selection, "_LEAST_SEARCHED", 0)
-    monkeypatch.setattr("dask_gpusort.plan.select.LEAST_LANE_KEYS", 1)
-    monkeypatch.setattr("dask_gpusort.plan.select.SMALL_BYTES", 0)
+    monkeypatch.setattr("dask_gpusort.plan.choose.LEAST_LANE_KEYS", 1)
+    monkeypatch.setattr("dask_gpusort.plan.choose.SMALL_BYTES", 0)
 
 
 def is_searched(array, q):

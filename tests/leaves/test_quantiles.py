@@ -241,7 +241,7 @@ def test_quantiles_must_be_real_numbers(q):
 def test_keys_that_numpy_refuses():
     with pytest.raises(TypeError, match="a must be an array of real numbers"):
         Statistic.quantiles(0.5).dtype_of(np.dtype("c16"))
-    with pytest.raises(TypeError, match=r"datetime64\[s\] have none: use quantile\(a, 0.5\)"):
+    with pytest.raises(TypeError, match=r"datetime64\[s\] have none: use quantile with q=0.5$"):
         Statistic.median().dtype_of(np.dtype("M8[s]"))
     for statistic in (Statistic.median(), Statistic.quantiles(0.5)):
         for dtype in ("S3", "U3", "V3", [("a", "i4")], np.dtypes.StringDType()):

@@ -10,14 +10,13 @@ import pytest
 from support.marks import for_each
 
 from dask_gpusort.plan import Workers
-from dask_gpusort.plan.choose import LANES_BYTES, Lanes
+from dask_gpusort.plan.choose import LANES_BYTES, Lanes, choose
 from dask_gpusort.plan.memory import host_bytes
 from dask_gpusort.plan.select import (
     BOTH_PASSES,
     FETCHED_BYTES,
     MOST_COMPARED,
     MOST_ROUNDS,
-    choose_strategy,
     fits_held,
     make_select_plan,
 )
@@ -29,14 +28,17 @@ CUBE = Lanes(120_000, 730, 10_000, 10, 12, 4, 128 * MIB, True)
 
 
 def test_long_lanes_are_searched_and_many_short_ones_made_whole():
-    assert choose_strategy(LONG) == "samples"
-    assert choose_strategy(CUBE) == "rechunk"
-    assert choose_strategy(replace(CUBE, chunks=1, blocks=120)) == "blocks"
-    assert choose_strategy(replace(LONG, keys=10**5)) == "rechunk"
-    assert choose_strategy(replace(LONG, searchable=False)) == "rechunk"
+    def chosen(lanes):
+        return choose(lanes, "statistic", exchanges=lanes.searchable)[0]
+
+    assert chosen(LONG) == "samples"
+    assert chosen(CUBE) == "rechunk"
+    assert chosen(replace(CUBE, chunks=1, blocks=120)) == "blocks"
+    assert chosen(replace(LONG, keys=10**5)) == "rechunk"
+    assert chosen(replace(LONG, searchable=False)) == "rechunk"
     # Lanes that do not fit a chunk are never made whole, however many there are.
-    assert choose_strategy(replace(CUBE, keys=10**8)) == "samples"
-    assert choose_strategy(replace(LONG, count=math.nan, keys=math.nan)) == "samples"
+    assert chosen(replace(CUBE, keys=10**8)) == "samples"
+    assert chosen(replace(LONG, count=math.nan, keys=math.nan)) == "samples"
 
 
 @for_each(product([10, 10**6, 10**9, 10**12, math.nan], [1, 5, 1000], [None, 64 * MIB, 10**11]))
