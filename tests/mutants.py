@@ -523,7 +523,10 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "groups: NaN that are skipped": ("sizes - nans * statistic.skip_nan", "sizes"),
         "groups: a group that goes on": ("head.begins or not bool(head.labels[0] == labels[-1])", "True"),
         "groups: lanes that are too long": ('found.needed != "nothing" and chosen', "False and chosen"),
-        "groups: a group in two chunks": ('(needed == "groups" and whole and lanes.chunks > 1)', "lanes.chunks > 1"),
+        "groups: a group in two chunks": (
+            '(found.needed == "groups" and whole and lanes.chunks > 1)',
+            "lanes.chunks > 1",
+        ),
         "groups: bits of keys in a code": (
             "encode(checked_chunk(block, expected), Order(expected))",
             "encode(-(-block), Order(expected))",

@@ -115,11 +115,11 @@ def test_what_is_joined():
     """The chunks are in the memory of one GPU, and there is memory to copy them, or for the keys inside brackets."""
     lanes = Lanes(1, 1 << 30, 1, 16, 1, 8, 1 << 27, True)
     gpu = Workers(1, 20 << 30, devices=True)
-    assert fits_join(lanes, gpu, True)
-    assert not fits_join(lanes, gpu, False)
-    assert not fits_join(lanes, Workers(1, 10 << 30, devices=True), True)
-    assert not fits_join(lanes, Workers(2, 20 << 30, devices=True), True)
-    assert not fits_join(lanes, Workers(1, 20 << 30), True)
+    assert fits_join(lanes, gpu, True, True)
+    assert not fits_join(lanes, gpu, False, True)
+    assert not fits_join(lanes, Workers(1, 10 << 30, devices=True), True, True)
+    assert not fits_join(lanes, Workers(2, 20 << 30, devices=True), True, True)
+    assert not fits_join(lanes, Workers(1, 20 << 30), True, True)
     assert make_select_plan(lanes, 5, gpu, True).strategy == "join"
     assert make_select_plan(lanes, 5, gpu, True, "samples").strategy == "samples"
     assert make_select_plan(lanes, 5, gpu, True).stated.peak == 12 << 30
