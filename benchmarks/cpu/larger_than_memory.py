@@ -1,25 +1,28 @@
-"""Sorts an array from Zarr to Zarr that is larger than the workers' memory, beside a copy, NumPy's sort and DuckDB.
+"""Runs functions from Zarr to Zarr on arrays larger than the workers' memory, beside copies, DuckDB and Polars.
 
     python -m benchmarks.cpu.larger_than_memory [--keys-log2 30] [--chunks 256] [--workers 4] [--threads 4]
-        [--memory 1GiB 4GiB 16GiB] [--kinds int64 skewed sorted companion S20] [--directory DIRECTORY] [--quick]
+        [--memory 1GiB 4GiB 16GiB] [--calls "sort int64" rank ...] [--directory DIRECTORY] [--repeat 3] [--quick]
         [--output DIRECTORY] [--commit COMMIT]
 
-Writes results/larger_than_memory_cpu.json. `--memory` is that of each worker. All rows of a run read arrays of the same
-machine and disk; the files of a run are in a new directory, which is removed. A row has the seconds of the call that
-stores the result, the bytes that the workers' processes read and wrote, the peak memory of each, the bytes that Dask
+Writes results/larger_than_memory_cpu.json. `--memory` is that of each worker. All calls read as many bytes of the same
+disk, in turns; the files of a run are in a new directory, which is removed. A row has the seconds of the call that
+stores the result, and of the last turn: the bytes that the workers' processes read and wrote (of files in the page cache
+and in memory too, but for those read from the disk and written to files), the peak memory of each, the bytes that Dask
 spilled, how often a worker was paused, and for each stage its first start, its last end and its thread seconds. Results
-are read back with zarr and numpy alone: each chunk is in order, also with the one before it, and all rows together have
-the sums of the input.
+of the last turn are read back with zarr and numpy alone: sorted chunks one by one, with the sums of the input, and
+other results by what NumPy says of whole arrays.
 
-A copy and ``numpy.sort`` of each chunk in place run with the least memory, and Dask's P2P rechunk of as many bytes with
-each other one. DuckDB sorts Parquet files into one, with as much memory and as many threads as all the workers of the
-least memory have, if it is installed.
+The copy of a row is that of as many bytes in and out, from two that are measured: one that stores its input, and one
+that only reads. They and ``numpy.sort`` of each chunk run with the least memory, and Dask's P2P rechunk of as many
+bytes with each other one. DuckDB and Polars (`POLARS_OOC_MEMORY_BUDGET_MB`) run once what SQL has, from Parquet to
+Parquet, with as much memory and as many threads as all workers of the least memory, if they are installed.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +31,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -43,11 +46,11 @@ import dask_gpusort
 from ..harness.command import arguments, measure
 from ..harness.jobs import peak_memory
 from ..harness.records import Row, slug
-from ..harness.verify import Part, checksums, fault_of, summarize
+from ..harness.verify import Part, checksums, fault_of, is_stable_order, summarize
 
 P2P = "P2P rechunk"
-#: Bytes of a row of each kind. All kinds have as many bytes, in chunks of as many.
-KINDS = {"int64": 8, "skewed": 8, "sorted": 8, "companion": 16, "S20": 20}
+#: Bytes of a key of each kind. Chunks of all calls have as many bytes.
+KINDS = {"int64": 8, "skewed": 8, "sorted": 8, "repeated": 8, "permuted": 8, "S20": 20, "U10": 40}
 #: Number, sum and sum of squares of the words of an array.
 Sums = tuple[int, int, int]
 
@@ -57,13 +60,16 @@ def make_chunk(kind: str, number: int, size: int, chunks: int) -> np.ndarray:
     rng = np.random.default_rng([7, number])
     if kind == "skewed":
         return rng.lognormal(10, 4, size).astype(np.int64)
-    if kind == "S20":
-        return rng.integers(ord("0"), ord("9") + 1, 20 * size, np.uint8).view("S20")
+    if kind in ("S20", "U10"):
+        letters = rng.integers(ord("0"), ord("9") + 1, int(kind[1:]) * size, np.uint8 if kind == "S20" else np.uint32)
+        return letters.view(kind)
+    if kind == "permuted":  # by a prime number
+        return np.arange(number * size, (number + 1) * size) * 2654435761 % (size * chunks)
     keys = rng.integers(-(1 << 62), 1 << 62, size)
     if kind == "sorted":
         step = (1 << 62) // chunks
         return np.sort(number * step + keys % step)
-    return keys
+    return keys % (size * chunks // 16) if kind == "repeated" else keys
 
 
 def faults(paths: list[Path], wanted: Sums) -> list[str]:
@@ -99,12 +105,15 @@ class Stages(SchedulerPlugin):
             self.paused += msg.get("status") == "paused"
 
 
-def usage(dask_worker: Any = None) -> dict[str, int]:
+def usage(dask_worker: Any = None) -> dict[str, float]:
     """What a worker's process has read, written, held at most, and spilled."""
     io = psutil.Process().io_counters()
+    disk = {"read from the disk": io.read_bytes, "written to files": io.write_bytes}
     metrics = getattr(dask_worker.data, "cumulative_metrics", {})  # of Dask's spilling, where there is a limit
     spilled = int(metrics.get(("disk-write", "bytes"), 0))
-    return {"read": io.read_chars, "written": io.write_chars, "spilled by Dask": spilled, "peak": peak_memory()}
+    read = {"read": io.read_chars, "written": io.write_chars, **disk}
+    processor = sum(psutil.Process().cpu_times()[:2])
+    return {**read, "spilled by Dask": spilled, "processor": processor, "peak": peak_memory()}
 
 
 @contextmanager
@@ -119,28 +128,31 @@ def cluster_of(options: Any, memory: int) -> Iterator[Any]:
         yield cluster, client
 
 
-def on_cluster(
-    options: Any, work: str, memory: int, made: Callable[..., Any], sources: list[Path], targets: list[Path]
-) -> Row:
+def on_cluster(options: Any, work: str, memory: int, call: Call) -> Row:
     """A row for what new workers store of what a function makes of arrays in Zarr."""
+    sources, target = sources_of(options, call), options.directory / "out"
     with cluster_of(options, memory) as (cluster, client):
-        remove(targets)
+        remove([target])
         before = client.run(usage)
         cluster.scheduler.add_plugin(stages := Stages())
         start = time.perf_counter()
-        stored(made, sources, targets)
+        stored(call.function, sources, [target / str(number) for number in range(9)])
         seconds = time.perf_counter() - start
         after = client.run(usage)
     details: dict[str, Any] = {}
-    for what in ("read", "written", "spilled by Dask"):
-        details[f"{what}, GiB"] = sum(after[one][what] - before[one][what] for one in before) / 2**30
-    details["peak of a worker, MiB"] = max(one["peak"] for one in after.values()) / 2**20
+    for what in ("read", "written", "read from the disk", "written to files", "spilled by Dask"):
+        details[f"{what}, x input"] = sum(after[one][what] - before[one][what] for one in before) / (8 * options.keys)
+    details["result, x input"] = (
+        sum(one.stat().st_size for one in target.rglob("*") if one.is_file()) / 8 / options.keys
+    )
+    details["peak of a worker, % of its limit"] = round(100 * max(one["peak"] for one in after.values()) / memory)
+    details["processor, s"] = sum(after[one]["processor"] - before[one]["processor"] for one in before)
     details["paused"] = stages.paused
     details["stages"] = {name: [round(one, 3) for one in found] for name, found in stages.stages.items()}
     amount = format_bytes(memory).replace(".00", "")
     name = slug(work) if memory == min(options.memory) else slug(work, amount)
     text = f"{work}, {options.workers} workers of {amount}, {options.threads} thread{'s' * (options.threads > 1)} each"
-    return Row(name, text, seconds, "s", keys=options.keys, details=details)
+    return Row(name, text, seconds, "s", keys=rows_of(options, call), details=details)
 
 
 def remove(paths: list[Path]) -> None:
@@ -149,48 +161,83 @@ def remove(paths: list[Path]) -> None:
 
 
 def stored(made: Callable[..., Any], sources: list[Path], targets: list[Path], compute: bool = True) -> Any:
-    """Store what a function makes of arrays in Zarr in new ones, or return a task that does."""
+    """Store what a function makes of arrays in Zarr in new ones, or return a task that does.
+
+    Chunks of unknown sizes become files of NumPy.
+    """
     found = made(*map(da.from_zarr, sources))
-    found = found if isinstance(found, tuple) else (found,)
+    pairs = list(zip(targets, found if isinstance(found, tuple) else (found,), strict=False))
+    known = [(path, one) for path, one in pairs if not np.isnan(one.size)]
     files = [
         zarr.create_array(path, shape=one.shape, chunks=one.chunksize, dtype=one.dtype, compressors=None)
-        for path, one in zip(targets, found, strict=True)
+        for path, one in known
     ]
-    return da.store(list(found), files, lock=False, compute=compute)
+    tasks = [da.store([one for _, one in known], files, lock=False, compute=compute and len(known) == len(pairs))]
+    for path, one in (pair for pair in pairs if np.isnan(pair[1].size)):
+        path.mkdir(parents=True)
+        tasks.append(da.map_blocks(save, one, path, dtype=bool, chunks=(np.nan,), meta=np.empty(0, bool)))
+    return dask.compute(*tasks) if compute and len(tasks) > 1 else tasks[0]
 
 
-def by_duckdb(options: Any, source: Path, memory: int) -> float:
-    """Seconds of DuckDB's sort of the same keys, from Parquet to Parquet."""
+def save(block: np.ndarray, folder: Path, block_info: Any = None) -> np.ndarray:
+    """Task: store a chunk."""
+    np.save(folder / f"{block_info[0]['chunk-location'][0]:06}.npy", block)
+    return np.empty(0, bool)
+
+
+def load(path: Path) -> np.ndarray:
+    """What is stored, in memory."""
+    files = sorted(path.glob("*.npy"))
+    return np.concatenate(list(map(np.load, files))) if files else np.asarray(zarr.open_array(path, mode="r")[...])
+
+
+def by_sql(options: Any, call: Call, memory: int) -> Iterator[tuple[str, float]]:
+    """Seconds of DuckDB and of Polars for a call, from Parquet to Parquet."""
+    os.environ["POLARS_OOC_MEMORY_BUDGET_MB"] = str(memory // 2**20)  # before the import
+    os.environ["POLARS_MAX_THREADS"] = str(threads := options.workers * options.threads)
+    folder, plain = options.directory / "parquet", "(COMPRESSION uncompressed)"
+    (folder / "rows").mkdir(parents=True)
+    arrays = [zarr.open_array(path, mode="r") for path in sources_of(options, call)]
     import duckdb
 
-    folder, plain = options.directory / "parquet", "(COMPRESSION uncompressed)"
-    (folder / "keys").mkdir(parents=True)
-    array = zarr.open_array(source, mode="r")
     with duckdb.connect() as connection:
-        for start in range(0, array.shape[0], array.chunks[0]):
-            connection.register("keys", {"k": np.asarray(array[start : start + array.chunks[0]])})
-            connection.execute(f"COPY (SELECT k FROM keys) TO '{folder}/keys/{start:015}.parquet' {plain}")
-            connection.unregister("keys")
+        for start in range(0, arrays[0].shape[0], size := arrays[0].chunks[0]):
+            columns = {f"c{number}": np.asarray(one[start : start + size]) for number, one in enumerate(arrays)}
+            connection.register("columns", columns)
+            connection.execute(f"COPY (SELECT * FROM columns) TO '{folder}/rows/{start:015}.parquet' {plain}")
+            connection.unregister("columns")
     with duckdb.connect() as connection:
-        connection.execute(f"SET memory_limit='{memory // 2**20}MiB'; SET threads={options.workers * options.threads}")
+        connection.execute(f"SET memory_limit='{memory // 2**20}MiB'; SET threads={threads}")
         connection.execute(f"SET temp_directory='{options.directory / 'duckdb'}'; SET preserve_insertion_order=true")
+        connection.execute(f"CREATE VIEW rows AS SELECT * FROM '{folder}/rows/*.parquet'")
         start = time.perf_counter()
-        connection.execute(
-            f"COPY (SELECT k FROM '{folder}/keys/*.parquet' ORDER BY k) TO '{folder}/sorted.parquet' {plain}"
-        )
-        seconds = time.perf_counter() - start
-        pairs = f"SELECT k, lag(k) OVER () AS before FROM '{folder}/sorted.parquet'"
-        assert connection.execute(f"SELECT count(*) FROM ({pairs}) WHERE k < before").fetchone() == (0,)
+        connection.execute(f"COPY ({call.sql}) TO '{folder}/duckdb.parquet' {plain}")
+        yield "DuckDB", time.perf_counter() - start
+    if find_spec("polars"):
+        import polars
+
+        start = time.perf_counter()
+        lazy = polars.scan_parquet(folder / "rows" / "*.parquet").sql(call.sql, table_name="rows")
+        lazy.sink_parquet(folder / "polars.parquet", compression="uncompressed", engine="streaming")
+        yield "Polars", time.perf_counter() - start
     remove([folder])
-    return seconds
 
 
-def write_source(options: Any, kind: str, path: Path) -> Sums:
+def rows_of(options: Any, call: Call) -> int:
+    return 8 * options.keys // options.chunks // sum(KINDS[kind] for kind in call.kinds) * options.chunks
+
+
+def sources_of(options: Any, call: Call) -> list[Path]:
+    """The arrays of a call."""
+    rows = rows_of(options, call)
+    return [options.directory / f"{rows}.{number}.{kind}" for number, kind in enumerate(call.kinds)]
+
+
+def write_source(options: Any, path: Path) -> Sums:
     """Write keys to Zarr; gives their checksums."""
-    size = 8 * options.keys // options.chunks // KINDS[kind]
-    kind = "int64" if kind == "companion" else kind
-    dtype = make_chunk(kind, 0, 1, 1).dtype
-    array = zarr.create_array(path, shape=(size * options.chunks,), chunks=(size,), dtype=dtype, compressors=None)
+    rows, kind = int(path.name.split(".")[0]), path.name.split(".")[2]
+    size, dtype = rows // options.chunks, make_chunk(kind, 0, 16, 1).dtype
+    array = zarr.create_array(path, shape=(rows,), chunks=(size,), dtype=dtype, compressors=None)
 
     def write(number: int) -> Part:
         keys = make_chunk(kind, number, size, options.chunks)
@@ -201,38 +248,42 @@ def write_source(options: Any, kind: str, path: Path) -> Sums:
         return checksums(pool.map(write, range(options.chunks)))
 
 
-def prepared(options: Any, kind: str) -> tuple[Callable[..., Any], list[Path], list[Path], Sums]:
-    """Our sort of a kind, its sources, which are written, its targets, and the checksums of each: values are keys."""
-    names = ("keys", "values") if kind == "companion" else ("keys",)
-    sources, targets = ([options.directory / f"{kind}.{name}.{end}" for name in names] for end in ("in", "out"))
-    (wanted,) = {write_source(options, kind, path) for path in sources}
-    return dask_gpusort.sort_by_key if kind == "companion" else dask_gpusort.sort, sources, targets, wanted
+def right(options: Any, call: Call, wanted: Sums) -> bool:
+    """Whether what is stored is the result of a call; without a check of its own that is the sorted input."""
+    targets = sorted((options.directory / "out").iterdir())
+    if call.check is None:
+        return not faults(targets, wanted)
+    return bool(call.check(list(map(load, sources_of(options, call))), *map(load, targets)))
 
 
 def rows(options: Any) -> Iterator[Row]:
-    """The baselines with the least memory, then our sort with each amount, then other keys with the least memory."""
+    """The copies, then the calls with the least memory, and our sort with each amount."""
     least = min(options.memory)
-    baselines: dict[str, float] = {}
-    for kind in options.kinds:
-        sort, sources, targets, wanted = prepared(options, kind)
-        run = partial(on_cluster, options)
-        if kind == "int64":
-            for name, function in (("copy", lambda block: block), ("numpy.sort of each chunk", np.sort)):
-                yield (row := run(name, least, partial(da.map_blocks, function), sources, targets))
-                baselines[name] = row.ours
-            if find_spec("duckdb"):
-                baselines["DuckDB"] = by_duckdb(options, sources[0], memory := least * options.workers)
-                yield Row("DuckDB", f"DuckDB, {format_bytes(memory)}", baselines["DuckDB"], "s", keys=options.keys)
-        for memory in options.memory if kind == "int64" else [least]:
-            if memory > least:
-                yield (row := run(P2P, memory, to_columns, sources, targets))
-                baselines[P2P] = row.ours
-            row = run(f"sort {kind}", memory, sort, sources, targets)
-            row.keys = 8 * options.keys // options.chunks // KINDS[kind] * options.chunks
-            row.baselines = dict(baselines) if kind == "int64" else {}
-            row.verified = not faults(targets, wanted)
-            yield row
-        remove([*sources, *targets])
+    calls = {name: CALLS[name] for name in options.calls}
+    works = {(name, least): call for name, call in (COPIES | calls).items()}
+    for memory in sorted(options.memory)[1:]:
+        works |= {(P2P, memory): Call(to_columns), (SORT, memory): CALLS[SORT]}
+    sources = {path: None for call in works.values() for path in sources_of(options, call)}
+    sums = {path: write_source(options, path) for path in sources}
+    taken: dict[tuple[str, int], list[float]] = {work: [] for work in works}
+    found: dict[tuple[str, int], Row] = {}
+    for turn in range(options.effort.repeat):
+        for work, call in works.items():
+            found[work] = row = on_cluster(options, *work, call)
+            taken[work].append(row.ours)
+            if turn + 1 == options.effort.repeat and work[0] in CALLS:
+                row.verified = right(options, call, sums[sources_of(options, call)[0]])
+    copy, read, *_ = (statistics.median(taken[name, least]) for name in COPIES)
+    for (name, memory), row in found.items():
+        row.samples, row.ours = {"ours": taken[name, memory]}, statistics.median(taken[name, memory])
+        if name in CALLS:
+            row.baselines["copy"] = read + (copy - read) * row.details["result, x input"]
+            for other in (SORT, P2P, *list(COPIES)[2:]):
+                if name != other and (name == SORT or other == SORT) and (other, memory) in found:
+                    row.baselines[other] = statistics.median(taken[other, memory])
+        if name in CALLS and CALLS[name].sql and memory == least and find_spec("duckdb"):
+            row.baselines |= dict(by_sql(options, CALLS[name], least * options.workers))
+        yield row
 
 
 def to_columns(array: Any) -> Any:
@@ -241,13 +292,90 @@ def to_columns(array: Any) -> Any:
     return rows.rechunk((len(rows), rows.shape[1] // len(rows)), method="p2p")
 
 
+def by_groups(array: Any) -> Any:
+    """Medians of twelve groups of the rows of 1,024 series."""
+    series = array.reshape(-1, 1024)
+    return dask_gpusort.median(series, 0, by=np.arange(len(series)) % 12)
+
+
+def right_groups(sources: list[np.ndarray], found: np.ndarray) -> bool:
+    series = sources[0].reshape(-1, 1024)
+    return all(np.array_equal(np.median(series[group::12], 0), found[group]) for group in range(12))
+
+
+def right_ranks(sources: list[np.ndarray], found: np.ndarray) -> bool:
+    """Whether ranks are those of distinct keys."""
+    positions = np.zeros(len(found), np.int64)
+    positions[found.astype(np.int64) - 1] = np.arange(len(found))
+    return is_stable_order(sources, positions)
+
+
+def right_distinct(sources: list[np.ndarray], values: np.ndarray, inverse: np.ndarray, counts: np.ndarray) -> bool:
+    ascend = bool((values[1:] > values[:-1]).all())
+    return ascend and np.array_equal(values[inverse], sources[0]) and np.array_equal(np.bincount(inverse), counts)
+
+
+class Call(NamedTuple):
+    """A function of arrays in Zarr of some kinds, its check (see `right`), and the same in SQL."""
+
+    function: Callable[..., Any]
+    kinds: tuple[str, ...] = ("int64",)
+    check: Callable[..., bool] | None = None
+    sql: str = ""
+
+
+SORT, SHARES = "sort int64", [0.05, 0.25, 0.5, 0.75, 0.95]
+COPIES = {
+    "copy": Call(partial(da.map_blocks, lambda block: block)),
+    "read": Call(lambda array: array.map_blocks(lambda block: block[:0], chunks=(np.nan,), dtype=array.dtype)),
+    "numpy.sort of each chunk": Call(partial(da.map_blocks, np.sort)),
+}
+CALLS = {
+    SORT: Call(dask_gpusort.sort, sql="SELECT c0 FROM rows ORDER BY c0"),
+    "sort skewed": Call(dask_gpusort.sort, ("skewed",)),
+    "sort sorted": Call(dask_gpusort.sort, ("sorted",)),
+    "sort S20": Call(dask_gpusort.sort, ("S20",)),
+    "sort U10": Call(dask_gpusort.sort, ("U10",)),
+    "sort companion": Call(dask_gpusort.sort_by_key, ("int64",) * 2, sql="SELECT * FROM rows ORDER BY c0"),
+    "sort four companions": Call(dask_gpusort.sort_by_key, ("int64",) * 5, sql="SELECT * FROM rows ORDER BY c0"),
+    "argsort": Call(dask_gpusort.argsort, check=is_stable_order),
+    "lexsort": Call(
+        lambda *keys: dask_gpusort.lexsort(keys),
+        ("int64", "repeated"),
+        lambda keys, at: is_stable_order(keys[::-1], at),
+    ),
+    "rank": Call(dask_gpusort.rank, check=right_ranks),
+    "unique with counts": Call(
+        lambda array: dask_gpusort.unique(array, return_counts=True),
+        ("repeated",),
+        lambda keys, *found: all(map(np.array_equal, np.unique(keys[0], return_counts=True), found)),
+        "SELECT c0, COUNT(*) AS n FROM rows GROUP BY c0 ORDER BY c0",
+    ),
+    "unique with inverse and counts": Call(
+        lambda array: dask_gpusort.unique(array, return_inverse=True, return_counts=True), ("repeated",), right_distinct
+    ),
+    "five quantiles": Call(
+        lambda array: dask_gpusort.quantile(array, SHARES),
+        check=lambda keys, found: np.array_equal(np.quantile(keys[0], SHARES), found),
+        sql=f"SELECT {', '.join(f'QUANTILE_CONT(c0, {share}) AS q{share * 100:.0f}' for share in SHARES)} FROM rows",
+    ),
+    "medians of groups": Call(by_groups, check=right_groups),
+    "take by a permutation": Call(
+        dask_gpusort.take, ("int64", "permuted"), lambda arrays, found: np.array_equal(arrays[0][arrays[1]], found)
+    ),
+    "intersect1d": Call(
+        dask_gpusort.intersect1d, ("repeated",) * 2, lambda both, found: np.array_equal(np.intersect1d(*both), found)
+    ),
+}
+
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "--keys-log2": {"type": int, "default": 30},
     "--chunks": {"type": int, "default": 256},
     "--workers": {"type": int, "default": 4},
     "--threads": {"type": int, "default": 4},
     "--memory": {"type": parse_bytes, "nargs": "+", "default": [1 << 30, 4 << 30, 16 << 30]},
-    "--kinds": {"nargs": "+", "choices": list(KINDS), "default": list(KINDS)},
+    "--calls": {"nargs": "+", "choices": list(CALLS), "default": list(CALLS)},
     "--directory": {"type": Path},
 }
 
@@ -259,7 +387,7 @@ def main() -> None:
         options.chunks, options.workers, options.threads = 8, 2, 1
     settings = {"keys": options.keys, "chunks": options.chunks, "cores": os.cpu_count()}
     with in_new_directory(options):
-        measure(options, "larger_than_memory_cpu", {"all": rows}, options, packages=["duckdb"], **settings)
+        measure(options, "larger_than_memory_cpu", {"all": rows}, options, packages=["duckdb", "polars"], **settings)
 
 
 @contextmanager
