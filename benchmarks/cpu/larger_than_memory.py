@@ -4,18 +4,17 @@
         [--memory 1GiB 4GiB 16GiB] [--calls "sort int64" rank ...] [--directory DIRECTORY] [--repeat 3] [--quick]
         [--output DIRECTORY] [--commit COMMIT]
 
-Writes results/larger_than_memory_cpu.json. `--memory` is that of each worker. All calls read as many bytes of the same
-disk, in turns; the files of a run are in a new directory, which is removed. A row has the seconds of the call that
-stores the result, and of the last turn: the bytes that the workers' processes read and wrote (of files in the page cache
-and in memory too, but for those read from the disk and written to files), the peak memory of each, the bytes that Dask
-spilled, how often a worker was paused, and for each stage its first start, its last end and its thread seconds. Results
-of the last turn are read back with zarr and numpy alone: sorted chunks one by one, with the sums of the input, and
-other results by what NumPy says of whole arrays.
+Writes results/larger_than_memory_cpu.json. `--memory` is that of each worker. All calls read as many bytes, in turns;
+the files of a run are in a new directory, which is removed. A row has the seconds of the call that stores the result,
+and of the last turn the bytes that the workers read and wrote ("to files": without memory and messages), their
+processor time, the peak of each, the bytes that Dask spilled, how often a worker was paused, and for each stage its
+first start, its last end and its thread seconds. Results of the last turn are read back with zarr and numpy alone:
+sorted chunks are in order and have the sums of the input, others are what NumPy says.
 
-The copy of a row is that of as many bytes in and out, from two that are measured: one that stores its input, and one
-that only reads. They and ``numpy.sort`` of each chunk run with the least memory, and Dask's P2P rechunk of as many
-bytes with each other one. DuckDB and Polars (`POLARS_OOC_MEMORY_BUDGET_MB`) run once what SQL has, from Parquet to
-Parquet, with as much memory and as many threads as all workers of the least memory, if they are installed.
+The copy of a row is that of as many bytes in and out, from one that stores its input and one that only reads. These and
+``numpy.sort`` of each chunk have the least memory, Dask's P2P rechunk each other one. DuckDB and Polars, if installed,
+run what SQL has once, from Parquet to Parquet, with as much memory (`POLARS_OOC_MEMORY_BUDGET_MB`) and as many threads
+as all workers of the least memory.
 """
 
 from __future__ import annotations
@@ -40,13 +39,14 @@ import psutil
 import zarr
 from dask.utils import format_bytes, key_split, parse_bytes
 from distributed import Client, LocalCluster, SchedulerPlugin
+from pyarrow import parquet
 
 import dask_gpusort
 
 from ..harness.command import arguments, measure
 from ..harness.jobs import peak_memory
 from ..harness.records import Row, slug
-from ..harness.verify import Part, checksums, fault_of, is_stable_order, summarize
+from ..harness.verify import Part, checksums, fault_of, summarize
 
 P2P = "P2P rechunk"
 #: Bytes of a key of each kind. Chunks of all calls have as many bytes.
@@ -108,12 +108,10 @@ class Stages(SchedulerPlugin):
 def usage(dask_worker: Any = None) -> dict[str, float]:
     """What a worker's process has read, written, held at most, and spilled."""
     io = psutil.Process().io_counters()
-    disk = {"read from the disk": io.read_bytes, "written to files": io.write_bytes}
     metrics = getattr(dask_worker.data, "cumulative_metrics", {})  # of Dask's spilling, where there is a limit
     spilled = int(metrics.get(("disk-write", "bytes"), 0))
-    read = {"read": io.read_chars, "written": io.write_chars, **disk}
-    processor = sum(psutil.Process().cpu_times()[:2])
-    return {**read, "spilled by Dask": spilled, "processor": processor, "peak": peak_memory()}
+    found = {"read": io.read_chars, "written": io.write_chars, "to files": io.write_bytes, "spilled by Dask": spilled}
+    return {**found, "processor": sum(psutil.Process().cpu_times()[:2]), "peak": peak_memory()}
 
 
 @contextmanager
@@ -140,7 +138,7 @@ def on_cluster(options: Any, work: str, memory: int, call: Call) -> Row:
         seconds = time.perf_counter() - start
         after = client.run(usage)
     details: dict[str, Any] = {}
-    for what in ("read", "written", "read from the disk", "written to files", "spilled by Dask"):
+    for what in ("read", "written", "to files", "spilled by Dask"):
         details[f"{what}, x input"] = sum(after[one][what] - before[one][what] for one in before) / (8 * options.keys)
     details["result, x input"] = (
         sum(one.stat().st_size for one in target.rglob("*") if one.is_file()) / 8 / options.keys
@@ -152,7 +150,7 @@ def on_cluster(options: Any, work: str, memory: int, call: Call) -> Row:
     amount = format_bytes(memory).replace(".00", "")
     name = slug(work) if memory == min(options.memory) else slug(work, amount)
     text = f"{work}, {options.workers} workers of {amount}, {options.threads} thread{'s' * (options.threads > 1)} each"
-    return Row(name, text, seconds, "s", keys=rows_of(options, call), details=details)
+    return Row(name, text, seconds, "s", keys=int(sources[0].name.split(".")[0]), details=details)
 
 
 def remove(paths: list[Path]) -> None:
@@ -167,16 +165,16 @@ def stored(made: Callable[..., Any], sources: list[Path], targets: list[Path], c
     """
     found = made(*map(da.from_zarr, sources))
     pairs = list(zip(targets, found if isinstance(found, tuple) else (found,), strict=False))
-    known = [(path, one) for path, one in pairs if not np.isnan(one.size)]
+    known = [pair for pair in pairs if not np.isnan(pair[1].size)]
     files = [
         zarr.create_array(path, shape=one.shape, chunks=one.chunksize, dtype=one.dtype, compressors=None)
         for path, one in known
     ]
-    tasks = [da.store([one for _, one in known], files, lock=False, compute=compute and len(known) == len(pairs))]
+    tasks = [da.store([one for _, one in known], files, lock=False, compute=False)]
     for path, one in (pair for pair in pairs if np.isnan(pair[1].size)):
         path.mkdir(parents=True)
         tasks.append(da.map_blocks(save, one, path, dtype=bool, chunks=(np.nan,), meta=np.empty(0, bool)))
-    return dask.compute(*tasks) if compute and len(tasks) > 1 else tasks[0]
+    return dask.compute(*tasks) if compute else tasks[0]
 
 
 def save(block: np.ndarray, folder: Path, block_info: Any = None) -> np.ndarray:
@@ -202,34 +200,34 @@ def by_sql(options: Any, call: Call, memory: int) -> Iterator[tuple[str, float]]
 
     with duckdb.connect() as connection:
         for start in range(0, arrays[0].shape[0], size := arrays[0].chunks[0]):
-            columns = {f"c{number}": np.asarray(one[start : start + size]) for number, one in enumerate(arrays)}
-            connection.register("columns", columns)
-            connection.execute(f"COPY (SELECT * FROM columns) TO '{folder}/rows/{start:015}.parquet' {plain}")
-            connection.unregister("columns")
+            connection.register(
+                "part", {f"c{at}": np.asarray(one[start : start + size]) for at, one in enumerate(arrays)}
+            )
+            connection.execute(f"COPY (SELECT * FROM part) TO '{folder}/rows/{start:015}.parquet' {plain}")
+            connection.unregister("part")
     with duckdb.connect() as connection:
         connection.execute(f"SET memory_limit='{memory // 2**20}MiB'; SET threads={threads}")
         connection.execute(f"SET temp_directory='{options.directory / 'duckdb'}'; SET preserve_insertion_order=true")
         connection.execute(f"CREATE VIEW rows AS SELECT * FROM '{folder}/rows/*.parquet'")
         start = time.perf_counter()
-        connection.execute(f"COPY ({call.sql}) TO '{folder}/duckdb.parquet' {plain}")
+        connection.execute(f"COPY ({call.sql}) TO '{folder}/DuckDB.parquet' {plain}")
         yield "DuckDB", time.perf_counter() - start
     if find_spec("polars"):
         import polars
 
         start = time.perf_counter()
         lazy = polars.scan_parquet(folder / "rows" / "*.parquet").sql(call.sql, table_name="rows")
-        lazy.sink_parquet(folder / "polars.parquet", compression="uncompressed", engine="streaming")
+        lazy.sink_parquet(folder / "Polars.parquet", compression="uncompressed", engine="streaming")
         yield "Polars", time.perf_counter() - start
+    for path in folder.glob("*.parquet"):
+        first = parquet.read_table(path).column(0).to_numpy()
+        assert (first[1:] >= first[:-1]).all(), path
     remove([folder])
 
 
-def rows_of(options: Any, call: Call) -> int:
-    return 8 * options.keys // options.chunks // sum(KINDS[kind] for kind in call.kinds) * options.chunks
-
-
 def sources_of(options: Any, call: Call) -> list[Path]:
-    """The arrays of a call."""
-    rows = rows_of(options, call)
+    """The arrays of a call, whose names begin with their number of rows."""
+    rows = 8 * options.keys // options.chunks // sum(KINDS[kind] for kind in call.kinds) * options.chunks
     return [options.directory / f"{rows}.{number}.{kind}" for number, kind in enumerate(call.kinds)]
 
 
@@ -249,21 +247,22 @@ def write_source(options: Any, path: Path) -> Sums:
 
 
 def right(options: Any, call: Call, wanted: Sums) -> bool:
-    """Whether what is stored is the result of a call; without a check of its own that is the sorted input."""
+    """Whether what is stored is the result of a call: without NumPy's function that is the sorted input."""
     targets = sorted((options.directory / "out").iterdir())
-    if call.check is None:
+    if call.numpy is None:
         return not faults(targets, wanted)
-    return bool(call.check(list(map(load, sources_of(options, call))), *map(load, targets)))
+    expected = call.numpy(*map(load, sources_of(options, call)))
+    pairs = zip(expected if isinstance(expected, tuple) else (expected,), map(load, targets), strict=True)
+    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def rows(options: Any) -> Iterator[Row]:
     """The copies, then the calls with the least memory, and our sort with each amount."""
     least = min(options.memory)
-    calls = {name: CALLS[name] for name in options.calls}
-    works = {(name, least): call for name, call in (COPIES | calls).items()}
+    works = {(name, least): call for name, call in (COPIES | {one: CALLS[one] for one in options.calls}).items()}
     for memory in sorted(options.memory)[1:]:
         works |= {(P2P, memory): Call(to_columns), (SORT, memory): CALLS[SORT]}
-    sources = {path: None for call in works.values() for path in sources_of(options, call)}
+    sources = dict.fromkeys(path for call in works.values() for path in sources_of(options, call))
     sums = {path: write_source(options, path) for path in sources}
     taken: dict[tuple[str, int], list[float]] = {work: [] for work in works}
     found: dict[tuple[str, int], Row] = {}
@@ -292,80 +291,59 @@ def to_columns(array: Any) -> Any:
     return rows.rechunk((len(rows), rows.shape[1] // len(rows)), method="p2p")
 
 
-def by_groups(array: Any) -> Any:
-    """Medians of twelve groups of the rows of 1,024 series."""
-    series = array.reshape(-1, 1024)
-    return dask_gpusort.median(series, 0, by=np.arange(len(series)) % 12)
-
-
-def right_groups(sources: list[np.ndarray], found: np.ndarray) -> bool:
-    series = sources[0].reshape(-1, 1024)
-    return all(np.array_equal(np.median(series[group::12], 0), found[group]) for group in range(12))
-
-
-def right_ranks(sources: list[np.ndarray], found: np.ndarray) -> bool:
-    """Whether ranks are those of distinct keys."""
-    positions = np.zeros(len(found), np.int64)
-    positions[found.astype(np.int64) - 1] = np.arange(len(found))
-    return is_stable_order(sources, positions)
-
-
-def right_distinct(sources: list[np.ndarray], values: np.ndarray, inverse: np.ndarray, counts: np.ndarray) -> bool:
-    ascend = bool((values[1:] > values[:-1]).all())
-    return ascend and np.array_equal(values[inverse], sources[0]) and np.array_equal(np.bincount(inverse), counts)
-
-
 class Call(NamedTuple):
-    """A function of arrays in Zarr of some kinds, its check (see `right`), and the same in SQL."""
+    """A function of arrays in Zarr of some kinds, and the same in NumPy (see `right`) and in SQL."""
 
     function: Callable[..., Any]
     kinds: tuple[str, ...] = ("int64",)
-    check: Callable[..., bool] | None = None
+    numpy: Callable[..., Any] | None = None
     sql: str = ""
 
 
+def median_of_months(rows: Any, median: Any) -> Any:
+    return median(rows.reshape(-1, 1024), 0, by=np.arange(rows.size // 1024) % 12)
+
+
+def median_by(rows: Any, axis: int, by: Any) -> Any:
+    return np.array([np.median(rows[by == group], axis) for group in range(12)])
+
+
+both, ours = {"return_inverse": True, "return_counts": True}, dask_gpusort
 SORT, SHARES = "sort int64", [0.05, 0.25, 0.5, 0.75, 0.95]
 COPIES = {
     "copy": Call(partial(da.map_blocks, lambda block: block)),
     "read": Call(lambda array: array.map_blocks(lambda block: block[:0], chunks=(np.nan,), dtype=array.dtype)),
     "numpy.sort of each chunk": Call(partial(da.map_blocks, np.sort)),
 }
+BY_KEY = "SELECT * FROM rows ORDER BY c0"
 CALLS = {
-    SORT: Call(dask_gpusort.sort, sql="SELECT c0 FROM rows ORDER BY c0"),
-    "sort skewed": Call(dask_gpusort.sort, ("skewed",)),
-    "sort sorted": Call(dask_gpusort.sort, ("sorted",)),
-    "sort S20": Call(dask_gpusort.sort, ("S20",)),
-    "sort U10": Call(dask_gpusort.sort, ("U10",)),
-    "sort companion": Call(dask_gpusort.sort_by_key, ("int64",) * 2, sql="SELECT * FROM rows ORDER BY c0"),
-    "sort four companions": Call(dask_gpusort.sort_by_key, ("int64",) * 5, sql="SELECT * FROM rows ORDER BY c0"),
-    "argsort": Call(dask_gpusort.argsort, check=is_stable_order),
-    "lexsort": Call(
-        lambda *keys: dask_gpusort.lexsort(keys),
-        ("int64", "repeated"),
-        lambda keys, at: is_stable_order(keys[::-1], at),
-    ),
-    "rank": Call(dask_gpusort.rank, check=right_ranks),
+    SORT: Call(ours.sort, sql=BY_KEY),
+    "sort skewed": Call(ours.sort, ("skewed",)),
+    "sort sorted": Call(ours.sort, ("sorted",)),
+    "sort S20": Call(ours.sort, ("S20",)),
+    "sort U10": Call(ours.sort, ("U10",)),
+    "sort companion": Call(ours.sort_by_key, ("int64",) * 2, sql=BY_KEY),
+    "sort four companions": Call(ours.sort_by_key, ("int64",) * 5, sql=BY_KEY),
+    "argsort": Call(ours.argsort, numpy=partial(np.argsort, kind="stable")),
+    "lexsort": Call(lambda *keys: ours.lexsort(keys), ("int64", "repeated"), lambda *keys: np.lexsort(keys)),
+    "rank": Call(ours.rank, numpy=lambda keys: np.argsort(np.argsort(keys)) + 1.0),  # of distinct keys
     "unique with counts": Call(
-        lambda array: dask_gpusort.unique(array, return_counts=True),
+        partial(ours.unique, return_counts=True),
         ("repeated",),
-        lambda keys, *found: all(map(np.array_equal, np.unique(keys[0], return_counts=True), found)),
+        partial(np.unique, return_counts=True),
         "SELECT c0, COUNT(*) AS n FROM rows GROUP BY c0 ORDER BY c0",
     ),
-    "unique with inverse and counts": Call(
-        lambda array: dask_gpusort.unique(array, return_inverse=True, return_counts=True), ("repeated",), right_distinct
-    ),
+    "unique with inverse and counts": Call(partial(ours.unique, **both), ("repeated",), partial(np.unique, **both)),
     "five quantiles": Call(
-        lambda array: dask_gpusort.quantile(array, SHARES),
-        check=lambda keys, found: np.array_equal(np.quantile(keys[0], SHARES), found),
+        partial(ours.quantile, q=SHARES),
+        numpy=partial(np.quantile, q=SHARES),
         sql=f"SELECT {', '.join(f'QUANTILE_CONT(c0, {share}) AS q{share * 100:.0f}' for share in SHARES)} FROM rows",
     ),
-    "medians of groups": Call(by_groups, check=right_groups),
-    "take by a permutation": Call(
-        dask_gpusort.take, ("int64", "permuted"), lambda arrays, found: np.array_equal(arrays[0][arrays[1]], found)
+    "medians of groups": Call(
+        partial(median_of_months, median=ours.median), numpy=partial(median_of_months, median=median_by)
     ),
-    "intersect1d": Call(
-        dask_gpusort.intersect1d, ("repeated",) * 2, lambda both, found: np.array_equal(np.intersect1d(*both), found)
-    ),
+    "take by a permutation": Call(ours.take, ("int64", "permuted"), np.take),
+    "intersect1d": Call(ours.intersect1d, ("repeated",) * 2, np.intersect1d),
 }
 
 
