@@ -21,13 +21,14 @@ from typing import Any
 
 import dask
 from distributed import SchedulerPlugin, wait
+from tlz import concat
 
 from dask_gpusort.graph.runs.plugins import NAME
 
 from ..harness.command import arguments
-from .larger_than_memory import cluster_of, faults, in_new_directory, prepared, remove, stored
+from .larger_than_memory import CALLS, cluster_of, faults, in_new_directory, remove, sources_of, stored, write_source
 
-KINDS, MEMORY = ("int64", "companion", "S20"), 1 << 29
+KINDS, MEMORY = ("sort int64", "sort companion", "sort S20"), 1 << 29
 #: Seconds for a sort, and for the end of its files. One that takes longer hangs.
 TIMEOUT, FILES_TIMEOUT = 400.0, 30.0
 #: Dask gives up a worker of a LocalCluster that is not there again after 15 s, and a task after three lost workers.
@@ -72,7 +73,8 @@ def files_of_runs(folder: Path) -> list[Path]:
 def run(options: Any) -> Counter[str]:
     """What was done in the time."""
     count, done, killed = Counter[str](), Event(), list[str]()
-    kinds = {kind: prepared(options, kind) for kind in KINDS}
+    sources = {kind: sources_of(options, CALLS[kind]) for kind in KINDS}
+    sums = {path: write_source(options, path) for path in dict.fromkeys(concat(sources.values()))}
     with dask.config.set(PATIENT), cluster_of(options, MEMORY) as (cluster, client):
         cluster.scheduler.add_plugin(losses := Losses())
         killer = Thread(target=kill_workers, args=(cluster, options.kill_seconds, done, killed))
@@ -81,14 +83,14 @@ def run(options: Any) -> Counter[str]:
         try:
             while time.monotonic() < end:
                 kind = KINDS[count["sorts"] % len(KINDS)]
-                sort, sources, targets, wanted = kinds[kind]
+                targets = [options.directory / str(number) for number, _ in enumerate(sources[kind])]
                 losses.ran.clear()
                 remove(targets)
-                futures = client.compute(stored(sort, sources, targets, compute=False))
+                futures = client.compute(stored(CALLS[kind].function, sources[kind], targets, compute=False))
                 wait(futures, timeout=TIMEOUT)
                 client.gather(futures)
                 del futures
-                assert not (wrong := faults(targets, wanted)), f"{kind}: {wrong}"
+                assert not (wrong := faults(targets, sums[sources[kind][0]])), f"{kind}: {wrong}"
                 assert not (left := files_of_runs(options.directory)), left
                 ran = +losses.ran
                 count.update({"sorts": 1, f"{kind}, right": 1, "tasks": len(ran)})

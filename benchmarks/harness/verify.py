@@ -28,11 +28,11 @@ class Part:
 def summarize(chunk: Any) -> Part:
     """Summarize a NumPy or CuPy chunk in few cheap passes, which hardly change the measured time.
 
-    Its elements are integers, or strings of bytes that are words of 32 bits.
+    Its elements are integers, or strings that are words of 32 bits.
     """
     if not len(chunk):
         return Part(0, 0, 0, True, 0, 0)
-    numbers = chunk.view("u4") if chunk.dtype.kind == "S" else chunk
+    numbers = chunk.view("u4") if chunk.dtype.kind in "SU" else chunk
     words = numbers.view("u8") if numbers.itemsize == 8 else numbers.astype("u8")
     in_order = not (chunk[1:] < chunk[:-1]).any()
     return Part(len(chunk), chunk[0].item(), chunk[-1].item(), in_order, int(words.sum()), int(np.dot(words, words)))

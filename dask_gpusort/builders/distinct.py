@@ -25,11 +25,12 @@ from ..functions.distinct import (
     Merged,
     Number,
     Numbered,
+    NumberOf,
     OfGroups,
+    RankOf,
     Reply,
     Spread,
     Total,
-    numbers,
 )
 from ..functions.program import Superstep
 from ..functions.sets import Keep, MergeSides
@@ -64,7 +65,7 @@ def run_program(
     request: Request,
     plan: DistinctPlan,
     results: Mapping[Any, np.dtype[Any]],
-    reply: tuple[Callable[[Numbered], Any], np.dtype[Any], bool] | None = None,
+    reply: tuple[NumberOf | RankOf, np.dtype[Any], bool] | None = None,
     *,
     equal_nan: bool = True,
     sides: tuple[int, Keep] | None = None,
@@ -82,12 +83,10 @@ def run_program(
         Distinct(order, plan.columns, equal_nan, division.groups, division.samples, plan.count_dtype),
         Cut(order, division.groups),
     ]
-    outputs: list[Any] = [
-        ((len(steps) + (reply is not None), at), unknown, dtype) for at, dtype in enumerate(results.values())
-    ]
+    outputs: list[Any] = [((len(steps), at), unknown, dtype) for at, dtype in enumerate(results.values())]
     if reply is not None:
         make, replies, divided = reply
-        steps += [Number(merged), Reply(merged, makes, make), Spread(divided)]
+        steps += [Reply(merged, makes, make, plan.reply_dtype), Spread(make.place, divided)]
         outputs.append(((len(steps) - 1, 0), array.chunks, replies))
     elif sides is not None:
         second, keep = sides
@@ -212,7 +211,7 @@ def _make_unique(source: Any, wanted: Unique, request: Request, plan: DistinctPl
     """The values, and what is wanted of them, by the names of their columns."""
     if plan.where == "exchange":
         results = {make: _dtype_of(name, source) for name, make in wanted.makes.items()}
-        reply = (numbers, np.dtype(np.int64), False) if wanted.inverse else None
+        reply = (NumberOf(), np.dtype(np.int64), False) if wanted.inverse else None
         found = run_program(source, request, plan, results, reply, equal_nan=wanted.equal_nan)
         return dict(zip([*wanted.makes, *["inverse"] * wanted.inverse], found, strict=True))
     columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))

@@ -127,4 +127,4 @@ def _rank_lane(request: Request, ranking: Ranking, array: Any) -> tuple[Any]:
     """The ranks of a one-dimensional array of several chunks."""
     columns = Columns(counts=True, inverse=True, repeats=ranking.method == "ordinal")
     plan, dtype = plan_distinct(request, array, columns), ranking.dtype_of(array.dtype)
-    return run_program(array, request, plan, {}, (RankOf(ranking), dtype, ranking.pct))
+    return run_program(array, request, plan, {}, (RankOf(ranking, dtype), dtype, ranking.pct))

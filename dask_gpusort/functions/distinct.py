@@ -10,10 +10,10 @@ a group knows of its tie groups is final, but how many groups and keys are befor
                     |  out
     group       Merge       tie groups, and the results for each
                 or
-                Number      tie groups, which stay                       notes: their numbers, keys and NaN
-                Reply       the results; for inverses and ranks, a reply for each distinct key that arrived
+                Reply       tie groups, the results for each, and a reply for each distinct key that arrived, as if the
+                    |       group were the first one             notes: numbers of tie groups, of keys and of NaN
                     |  back
-    part        Spread      the reply of its distinct key for each key
+    part        Spread      the reply of its distinct key for each key, behind what is before its group
 
 Sets of two arrays merge in another way (see `sets`).
 """
@@ -47,9 +47,6 @@ class Offset(NamedTuple):
     nans: int = 0  # keys of the whole input that are NaN
 
 
-NO_OFFSET = Offset()
-
-
 @dataclass(frozen=True)
 class Numbered:
     """Hold the tie groups of the distinct keys of all parts in one group of keys."""
@@ -57,17 +54,11 @@ class Numbered:
     groups: TieGroups
     amounts: Any = None  # shape (n,): keys of the input for which each distinct key of a part stands; None if unknown
     firsts: Any = None  # shape (n,): their first positions; None if not wanted
-    offset: Offset = NO_OFFSET
-
-    @property
-    def numbers(self) -> Any:
-        """The number of each key's tie group in the whole."""
-        return self.groups.numbers + self.offset.number
 
     @cached_property
     def ends(self) -> Any:
-        """Keys of the input before each tie group, and behind all: shape (groups + 1,)."""
-        return self.groups.sums_before(self.amounts, self.offset.before)
+        """Keys of the group before each tie group, and behind all: shape (groups + 1,)."""
+        return self.groups.sums_before(self.amounts, 0)
 
     @property
     def counts(self) -> Any:
@@ -81,10 +72,9 @@ class Numbered:
 
     @property
     def passed(self) -> Any:
-        """Keys of the input that precede those that each key stands for."""
+        """Keys of the group that precede those that each key stands for."""
         found = np.cumsum(self.amounts, dtype=np.int64)
         found -= self.amounts
-        found += self.offset.before
         return found
 
     @property
@@ -94,11 +84,6 @@ class Numbered:
             return np.array([self.groups.count, 0, 0])
         nans = self.amounts[self.nans] if may_be_nan(self.groups.keys.dtype) else self.amounts[:0]
         return np.array([self.groups.count, int(self.amounts.sum()), int(nans.sum())])
-
-    def placed(self, headers: IntArray, number: int) -> Numbered:
-        """Put these tie groups behind those of earlier groups of keys."""
-        first, before, _ = headers[:number].sum(axis=0).tolist()
-        return replace(self, offset=Offset(first, before, int(headers[:, 2].sum())))
 
 
 # ------------------------------------------------------------------------------------------------------------- results
@@ -117,31 +102,49 @@ class OfGroups:
         return groups.values if self.what == "values" else groups.of_firsts(numbered.firsts)
 
 
-def numbers(numbered: Numbered) -> Any:
-    """The number of each key's tie group."""
-    return numbered.numbers
+class NumberOf:
+    """Make the number of each key's tie group."""
+
+    def __call__(self, numbered: Numbered) -> Any:
+        return numbered.groups.numbers
+
+    def place(self, numbers: Any, offset: Offset) -> Any:
+        """What they are in the whole."""
+        return numbers.astype(np.int64) + offset.number
 
 
 @dataclass(frozen=True)
 class RankOf:
     """Make the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys."""
 
+    # A reply is an integer: an average rank is doubled, and 0 is that of NaN.
+
     ranking: Ranking
+    dtype: np.dtype[Any]  # of the ranks
 
     def __call__(self, numbered: Numbered) -> Any:
-        ranking, groups, nans = self.ranking, numbered.groups, numbered.offset.nans
-        ranking.refuse_nan(nans)
-        if ranking.method == "ordinal":
+        method, groups = self.ranking.method, numbered.groups
+        if method == "ordinal":
             ranks = numbered.passed + 1
-        elif ranking.method == "dense":
-            ranks = numbered.numbers + 1
+        elif method == "dense":
+            ranks = groups.numbers + 1
         else:
-            ranks = groups.spread(ranks_of_groups(ranking.method, numbered.ends[:-1], numbered.ends[1:]))
-        ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
-        if nans and ranking.nan_policy == "propagate":
-            ranks[:] = np.nan
-        elif nans:
-            ranks[numbered.nans] = np.nan
+            low, high = (ranks_of_groups(end, numbered.ends[:-1], numbered.ends[1:]) for end in ("min", "max"))
+            ranks = groups.spread(low + high if method == "average" else low if method == "min" else high)
+        if may_be_nan(groups.keys.dtype):
+            nans = numbered.nans
+            self.ranking.refuse_nan(nans.any())
+            ranks = np.where(nans, 0, ranks)
+        return ranks
+
+    def place(self, replies: Any, offset: Offset) -> Any:
+        """The ranks in the whole."""
+        halves = self.ranking.method == "average"
+        ranks = replies.astype(np.int64)
+        ranks += (offset.number if self.ranking.method == "dense" else offset.before) << halves
+        ranks = ranks / 2 if halves else ranks.astype(self.dtype, copy=False)
+        if offset.nans:
+            ranks[replies == 0 if self.ranking.nan_policy == "omit" else slice(None)] = np.nan
         return ranks
 
 
@@ -302,7 +305,7 @@ class Merge(Superstep):
 
 @dataclass(frozen=True)
 class Number(Superstep):
-    """Find the tie groups of a group, and say how many there are."""
+    """Say how many tie groups a group has."""
 
     stage = "unique-merge"
     listing = "unique-totals"
@@ -312,11 +315,33 @@ class Number(Superstep):
     merged: Merged
 
     def work(self, given: Given) -> Made:
-        merged = self._join_with_positions([run for _, run in self.merged.arrived(given)])
-        return Made(self.merged.number(merged).header, stays=merged)
+        merged = self.merged.join([run for _, run in self.merged.arrived(given)])
+        return Made(self.merged.number(merged).header, stays=Run(merged.keys[:0].copy()))
 
-    def _join_with_positions(self, runs: Sequence[Run]) -> Run:
-        """Merge runs; the last column is the positions of the keys as they arrived, for the replies."""
+    def decide(self, notes: Sequence[IntArray], decision: Any) -> IntArray:
+        return np.stack(notes)
+
+
+@dataclass(frozen=True)
+class Reply(Number):
+    """Make the results of a group's tie groups, and the replies for the keys that have arrived."""
+
+    listing = "unique-replies"
+    moves = "back"
+
+    makes: tuple[Callable[[Numbered], Any], ...]
+    reply: Callable[[Numbered], Any]
+    reply_dtype: np.dtype[Any]
+
+    def work(self, given: Given) -> Made:
+        merged, positions = self._join_with_positions([run for _, run in self.merged.arrived(given)])
+        numbered = self.merged.number(merged)
+        replies = self.reply(numbered).astype(self.reply_dtype, copy=False)
+        answered = Run(ops_for(positions).scatter(replies, positions))
+        return Made(numbered.header, answered, arrays=tuple(make(numbered) for make in self.makes))
+
+    def _join_with_positions(self, runs: Sequence[Run]) -> tuple[Run, Any]:
+        """Merge runs, and give the positions of the keys as they arrived."""
         # Positions alone move with the keys: kernels move one companion.
         ends = list(pairwise(accumulate(map(len, runs), initial=0)))
         dtype = np.uint32 if ends[-1][1] <= np.iinfo(np.uint32).max else np.int64
@@ -324,31 +349,7 @@ class Number(Superstep):
         merged = self.merged.join([Run(run.keys, (own,)) for run, own in zip(runs, numbers, strict=True)])
         (positions,) = merged.values
         columns = map(ops_for(positions).concatenate, zip(*(run.values for run in runs), strict=True))
-        return Run(merged.keys, (*(column[positions] for column in columns), positions))
-
-    def decide(self, notes: Sequence[IntArray], decision: Any) -> IntArray:
-        return np.stack(notes)
-
-
-@dataclass(frozen=True)
-class Reply(Superstep):
-    """Make the results of a group's tie groups, and the replies for the keys that have arrived."""
-
-    stage = "unique-number"
-    listing = "unique-replies"
-    side = "group"
-    moves = "back"
-
-    merged: Merged
-    makes: tuple[Callable[[Numbered], Any], ...]
-    reply: Callable[[Numbered], Any]
-
-    def work(self, given: Given) -> Made:
-        assert given.stays is not None
-        merged = given.stays()
-        numbered, positions = self.merged.number(merged).placed(given.decision, given.number), merged.values[-1]
-        replies = ops_for(positions).scatter(self.reply(numbered), positions)
-        return Made(run=Run(replies), arrays=tuple(make(numbered) for make in self.makes))
+        return Run(merged.keys, tuple(column[positions] for column in columns)), positions
 
 
 class Total(Superstep):
@@ -369,11 +370,18 @@ class Spread(Superstep):
 
     stage = "unique-spread"
 
+    place: Callable[[Any, Offset], Any]
     divided: bool = False  # whether replies are divided by the number of keys that are not NaN, at least 1
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
-        known = ops_for(given.pieces[0][1].keys).concatenate([run.keys for _, run in given.pieces])
+        headers = given.decision
+        before, nans = np.cumsum(headers, axis=0) - headers, int(headers[:, 2].sum())
+        placed = [
+            self.place(run.keys, Offset(int(before[group, 0]), int(before[group, 1]), nans))
+            for group, run in given.pieces
+        ]
+        known = ops_for(placed[0]).concatenate(placed)
         kept = given.stays()
         found = spread(known, kept.keys, *kept.values)
         if self.divided:

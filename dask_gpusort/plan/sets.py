@@ -74,9 +74,14 @@ class DistinctPlan:
         return self.itemsize + self.count_dtype.itemsize * self.columns.counts + COUNT_BYTES * self.columns.firsts
 
     @property
+    def reply_dtype(self) -> np.dtype[Any]:
+        """The dtype of the replies: the narrowest one that holds twice the number of keys."""
+        return np.dtype(np.uint32 if 2 * self.keys <= np.iinfo(np.uint32).max else np.int64)
+
+    @property
     def back_bytes(self) -> int:
         """Bytes that go back to a chunk for each of its distinct keys."""
-        return COUNT_BYTES if self.where == "exchange" and self.columns.inverse else 0
+        return self.reply_dtype.itemsize if self.where == "exchange" and self.columns.inverse else 0
 
     @property
     def stated(self) -> Plan:

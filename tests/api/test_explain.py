@@ -69,7 +69,7 @@ def test_rank(drawn, exchange, count, method, pct):
     with groups(count), dask.config.set({"gpusort.exchange": exchange}):
         args = dask_gpusort.explain_rank, dask_gpusort.rank, x, axis
         strategy, stages = check(*args, inputs=[x], **options)
-    assert (strategy == "exchange") == ("unique-totals" in stages)
+    assert (strategy == "exchange") == ("unique-replies" in stages)
     assert (strategy == "blocks") >= (math.prod(x.numblocks) == 1)
 
 

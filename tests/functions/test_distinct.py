@@ -29,7 +29,8 @@ def program(dtype, columns, groups, makes, reply=None, samples=4, divided=False,
     merged = distinct.Merged(order, columns, equal_nan)
     if reply is None:
         return (*first, distinct.Merge(merged, makes))
-    return (*first, distinct.Number(merged), distinct.Reply(merged, makes, reply), distinct.Spread(divided))
+    answered = distinct.Reply(merged, makes, reply, np.dtype(counts))
+    return (*first, answered, distinct.Spread(reply.place, divided))
 
 
 def arrays_of(drawn, dtype):
@@ -49,7 +50,7 @@ def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
     parts, whole = arrays_of(drawn, dtype)
     columns = Columns(counts=True, firsts=True, inverse=True)
     makes = tuple(map(distinct.OfGroups, ("values", "firsts", "counts")))
-    steps = program(dtype, columns, groups, makes, distinct.numbers, samples)
+    steps = program(dtype, columns, groups, makes, distinct.NumberOf(), samples)
     *_, replied, spread = programs.run(steps, parts, groups)
     found = [np.concatenate(column) for column in zip(*(one.arrays for one in replied), strict=True)]
     inverse = [chunk for one in spread for chunk in one.arrays[0]]
@@ -75,7 +76,7 @@ def test_ranks_of_parts_in_groups(drawn, counts, groups, pct, method):
     parts, whole = arrays_of(drawn, "f8")
     ranking = Ranking(method, "omit", pct)
     columns = Columns(counts=True, inverse=True, repeats=method == "ordinal")
-    rank = distinct.RankOf(ranking)
+    rank = distinct.RankOf(ranking, np.dtype(float))
     steps = program("f8", columns, groups, (), rank, divided=pct, counts=counts)
     found = np.concatenate([chunk for one in programs.run(steps, parts, groups)[-1] for chunk in one.arrays[0]])
     oracle.assert_same_values(found, rank_rows(whole, ranking, 0))

@@ -125,7 +125,7 @@ PLAIN = pytest.mark.skipif(da.array_expr_enabled(), reason="such arrays have no 
     [
         (lambda x: dask_gpusort.explain(x), "exchange  gang: 3 members.*9 messages"),
         (lambda x: dask_gpusort.explain_unique(x), "3 members find distinct keys"),
-        (lambda x: dask_gpusort.explain_rank(x), "3 members find distinct keys.*8 bytes for each go back"),
+        (lambda x: dask_gpusort.explain_rank(x), "3 members find distinct keys.*4 bytes for each go back"),
         (lambda x: dask_gpusort.explain_take(x, x), "gang: 3 members gather all elements, and read theirs"),
         (lambda x: dask_gpusort.explain_take_along_axis(x, x), "3 members, 2.34 kiB to each"),
         (lambda x: dask_gpusort.explain_searchsorted(x, x), "gang: 3 members gather all keys, and look needles up"),

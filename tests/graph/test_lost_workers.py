@@ -115,10 +115,10 @@ def sortby():
 
 #: By function and exchange, the stages at which a worker is lost.
 STAGES = {
-    (rank, "runs"): "unique-local unique-scan unique-cut unique-list unique-merge unique-number unique-replies output",
+    (rank, "runs"): "unique-local unique-scan unique-cut unique-list unique-merge unique-replies output",
     (quantile_of_groups, "runs"): "sort-merge group-edge group-edges group-pick group-heads output",
     (quantile_of_groups, "tasks"): "group-pick output",
-    (rank, "tasks"): "unique-local unique-cut-shard unique-totals unique-number-shard output",
+    (rank, "tasks"): "unique-local unique-cut-shard unique-replies unique-merge-shard output",
     (unique, "runs"): "unique-cut unique-merge output",
     (unique, "tasks"): "unique-local unique-merge output",
     (nunique, "runs"): "unique-list",
@@ -355,8 +355,8 @@ def lose_sorted(scheduler, address):
         (dask_gpusort.sort, "tasks", "sort-scatter", lose_sorted),
         (dask_gpusort.sort, "gather", "sort-scan", lose_sorted),
         (dask_gpusort.sort, "gang", "sort-gang", lose_sorted),
-        (dask_gpusort.rank, "runs", "unique-number", runs.lose),
-        (inverse, "runs", "unique-number", runs.lose),
+        (dask_gpusort.rank, "runs", "unique-merge", runs.lose),
+        (inverse, "runs", "unique-merge", runs.lose),
     ],
 )
 def test_a_source_that_changes_when_a_worker_is_lost(client, function, exchange, stage, lose, change):

@@ -65,7 +65,8 @@ def test_one_task_can_list_all_rows():
 def test_bytes_of_distinct_keys():
     plan = make_distinct_plan([10] * 300, 4, ALL, joins=False)
     assert plan.row_bytes == 4 + 4 + 8
-    assert plan.back_bytes == 8
+    assert plan.back_bytes == 4
+    assert make_distinct_plan([10, 1 << 31], 4, ALL, joins=False).back_bytes == 8
     for largest in (1 << 32, math.nan):
         assert make_distinct_plan([10, largest], 4, ALL, joins=False).row_bytes == 4 + 8 + 8
     alone = make_distinct_plan([10] * 300, 4, Columns(), joins=False)
@@ -97,7 +98,7 @@ def test_text():
     assert lines["keys"] == "4,000 in 4 chunks"
     assert lines["groups"] == "exchange gather, 2 parts, 1 group, sizes unknown"
     assert "20 bytes each" in lines["moves"]
-    assert "8 bytes for each go back" in lines["moves"]
+    assert "4 bytes for each go back" in lines["moves"]
     assert "moves     nothing" in planned([1000], joins=False).text
     joined = planned([1000] * 4, joins=True)
     assert "one memory" in joined.text

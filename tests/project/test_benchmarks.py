@@ -226,7 +226,7 @@ def test_sorts_are_right_while_workers_are_killed(tmp_path: Path) -> None:
     output = run("cpu.killed_workers", "--quick", "--directory", str(tmp_path))
     counts = {name: int(number) for name, number in re.findall(r"^([^:]+): (\d+)$", output, re.MULTILINE)}
     assert counts["killed workers"] >= 1
-    assert counts["int64, right"] >= 1
+    assert counts["sort int64, right"] >= 1
     assert counts["workers lost otherwise"] == 0
     assert not list(tmp_path.iterdir())
 
