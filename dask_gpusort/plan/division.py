@@ -33,7 +33,7 @@ SMALLEST_GROUP_BYTES = 4 << 20
 MOST_GROUPS = 128
 #: Least bytes of a group that is one output chunk. The task of that chunk finishes the group, which is not cut again.
 CHUNK_GROUP_BYTES = 8 << 20
-#: Most slices of runs, a read of some 10 us each, that groups of one chunk may take. Other groups wait in the memory of
+#: Most slices of runs, a read of some 40 us each, that groups of one chunk may take. Other groups wait in the memory of
 #: Dask until all of their chunks are stored.
 MOST_SLICES = 1 << 20
 #: Groups for each thread, so that no thread waits long for the last group. On a cluster with two threads and 1,024
@@ -102,7 +102,8 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chun
     if workers.memory is not None:
         by_memory = total_bytes / (workers.memory * GROUP_MEMORY_FRACTION)
     by_threads = min(groups_of_threads(exchange, workers), total_bytes / SMALLEST_GROUP_BYTES)
-    by_chunks = min(num_chunks, total_bytes / CHUNK_GROUP_BYTES, MOST_SLICES / num_runs) if exchange == "runs" else 0
+    by_slices = num_chunks / math.ceil(max(1, num_chunks * num_runs / MOST_SLICES))  # as many chunks for each group
+    by_chunks = min(by_slices, total_bytes / CHUNK_GROUP_BYTES) if exchange == "runs" else 0
     return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS), by_chunks)))
 
 

@@ -33,6 +33,11 @@ CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "runs": 4, "tasks": 2,
 SHARED = "the chunks share one memory, which holds the sort"
 #: Bytes of a kept run's handle, in the task that lists all.
 HANDLE_BYTES = 512
+#: Seconds of a thread for a small slice of a run in a file; below so many bytes, and from so many slices on, a plan
+#: tells them: a sort takes some 10 s a GiB.
+SLICE_SECONDS, SMALL_SLICE, MANY_SLICES = 40e-6, 1 << 14, 1 << 18
+#: Seconds of the scheduler for a task, and from how many on, in all, a plan tells them.
+TASK_SECONDS, TOLD_SECONDS = 0.6e-3, 30.0
 
 
 @dataclass(frozen=True)
@@ -163,6 +168,7 @@ class SortPlan:
         counted = [] if joins else [("count", float(self.table_bytes)), (self.exchange, moved)]
         notes = (f"exchange {self.exchange} in place of {self.instead_of}",) * bool(self.instead_of)
         notes += ("over half of the memory is kept, and the GPU's pool may run out",) * over
+        notes += self._many
         return Plan(
             given={"keys": f"{self.order.kind}, {self._direction}{', stable' if self.order.stable else ''}"},
             more=self._decisions,
@@ -173,6 +179,21 @@ class SortPlan:
             over=over,
             notes=notes,
         )
+
+    @property
+    def _many(self) -> tuple[str, ...]:
+        """What is so many of kept runs that it takes long."""
+        slices, runs, groups = len(self.runs) * len(self.groups), len(self.runs), len(self.groups)
+        # Those of the source too.
+        tasks = len(self.sizes) + len(self.chunks) + runs * (1 + bool(self.candidates))
+        tasks += groups * (groups != len(self.chunks))
+        size, told = sum(self.sizes) * self.row_bytes / slices, []
+        if slices > MANY_SLICES and size < SMALL_SLICE:
+            seconds = f"{SLICE_SECONDS * 2**30 / max(size, 1):.1f} s of a thread a GiB"
+            told.append(f"{slices:,} slices of {format_size(size)} take some {seconds}: use larger chunks")
+        if tasks * TASK_SECONDS > TOLD_SECONDS:
+            told.append(f"its tasks take some {tasks * TASK_SECONDS:,.0f} s of the scheduler: use larger chunks")
+        return tuple(told) if self.exchange == "runs" else ()
 
     @property
     def step_bytes(self) -> float:

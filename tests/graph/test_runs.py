@@ -267,6 +267,35 @@ def test_slices_of_a_changed_file_alone_are_lost(tmp_path_factory, data):
         own.close()
 
 
+def test_checksums_of_many_runs_are_read_once_for_many_groups(tmp_path):
+    own = store_in(tmp_path)
+    kept = own.put("key", (Run(np.arange(40)) for _ in range(1100)))
+    before = files._checksums_at.cache_info().misses
+    for group in range(4):
+        targets = [handles.empty_run(handle.like, 10) for handle in kept]
+        slices = {n: (handle, 10 * group, targets[n]) for n, handle in enumerate(kept)}
+        assert not handles.read_into(slices)
+        assert all(np.array_equal(run.keys, np.arange(10 * group, 10 * group + 10)) for run in targets)
+    assert files._checksums_at.cache_info().misses - before == len(kept)
+    own.close()
+
+
+@pytest.mark.parametrize("size", [127, 128, 129, 300])
+def test_checksums_are_read_in_blocks(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(files, "PART_BYTES", 8)
+    own = store_in(tmp_path)
+    (handle,) = own.put("key", [Run(np.arange(size), (np.arange(size) * 2,))])
+    for start, stop in ((0, size), (100, size), (127, 128 if size > 127 else 127), (size - 1, size)):
+        found = own.take(handle.name, start, stop)
+        assert np.array_equal(found.keys, np.arange(start, stop))
+        assert np.array_equal(found.values[0], np.arange(start, stop) * 2)
+    change_file(handle.path, (8 * size - 1) / os.path.getsize(handle.path))  # in the last part of the keys
+    for start in (0, size - 1):
+        with pytest.raises(files.RunIsDamaged, match="other bytes than were written"):
+            own.take(handle.name, start, size)
+    own.close()
+
+
 def test_a_file_is_closed_by_another_thread(monkeypatch):
     # The last one to close a removed file waits until the disk has its blocks back.
     threads, close = {}, os.close

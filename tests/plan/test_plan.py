@@ -103,6 +103,29 @@ def test_groups_fit_into_memory(chunks, size, exchange, threads):
     assert len(made.groups) >= 1
 
 
+@given(st.integers(1, 5000))
+def test_groups_of_kept_runs_take_a_bounded_number_of_slices(chunks):
+    made = plan((MIB,) * chunks, exchange="runs", workers=Workers(2, 256 * MIB, processes=2))
+    by_memory = 8 * chunks / 25.6
+    assert len(made.runs) * len(made.groups) <= max(1 << 20, len(made.runs) * 1.1 * by_memory)
+
+
+def test_plans_of_kept_runs_tell_small_slices_and_many_tasks():
+    """Of 512 MiB, 10 GiB, 1 TB and 100 TB."""
+
+    def told(total, chunk, threads, memory, processes):
+        workers = Workers(threads, memory, processes=processes)
+        return plan((chunk // 8,) * (total // chunk), exchange="runs", workers=workers).stated.notes
+
+    assert told(512 * MIB, 8 * MIB, 2, 256 * MIB, 2) == ()
+    (slices,) = told(10240 * MIB, 8 * MIB, 2, 256 * MIB, 2)
+    assert slices == "819,200 slices of 12.80 kiB take some 3.3 s of a thread a GiB: use larger chunks"
+    assert told(10**12, 1024 * MIB, 4000, 16384 * MIB, 1000) == ()
+    slices, tasks = told(10**14, 128 * MIB, 16_000, 4096 * MIB, 1000)
+    assert "540 B" in slices
+    assert tasks == "its tasks take some 1,937 s of the scheduler: use larger chunks"
+
+
 def test_requested_number_of_groups():
     assert len(plan((100,) * 64, groups=16).groups) == 16
     assert len(plan((100,), groups=5).groups) == 5

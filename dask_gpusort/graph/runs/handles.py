@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 import pickle
@@ -91,7 +92,7 @@ def checksum_of(run: Run) -> int:
 
 
 def _row_bytes(array: np.ndarray) -> int:
-    return int(array.dtype.itemsize * np.prod(array.shape[1:], dtype=np.int64))
+    return array.dtype.itemsize * math.prod(array.shape[1:])
 
 
 def _pieces(run: Run) -> Iterator[Any]:
