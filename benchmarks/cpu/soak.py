@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -246,9 +246,12 @@ def delete(world: World) -> Iterator[bool]:
 @contextmanager
 def full(world: World) -> Iterator[bool]:
     path = world.folder / "workers" / "full"
+    # In pieces, as workers write meanwhile.
     with open(path, "wb") as file:
-        free = os.statvfs(file.fileno())
-        os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize)
+        for size in (1 << 20, 1 << 12):
+            with suppress(OSError):
+                while True:
+                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)
     yield True
     path.unlink()
 
