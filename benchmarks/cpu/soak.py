@@ -328,8 +328,7 @@ class Round:
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         paths = [world.folder / f"{number}.out" for number in range(len(found))]
         found = [
-            zarr.open_array(path, mode="r")[:] if path.exists() else one
-            for path, one in zip(paths, found, strict=True)
+            zarr.open_array(path, mode="r")[:] if path.exists() else one for path, one in zip(paths, found, strict=True)
         ]
         return not all(
             one.dtype == other.dtype and np.array_equal(one, other, equal_nan=other.dtype.kind == "f")
@@ -366,7 +365,7 @@ def once(world: World, drawn: Round, fault: str, progress: Progress) -> tuple[bo
         hit = stack.enter_context(FAULTS[fault](world))
         try:
             wait(world.futures, timeout=TIMEOUT)
-            found = world.client.gather(world.futures)
+            found = [future.result(timeout=TIMEOUT) for future in world.futures]
         except TimeoutError:
             raise
         except (Exception, CancelledError) as error:
@@ -451,7 +450,7 @@ def run(options: Any) -> Counter[str]:
 def main() -> None:
     more = {"--seconds": {"type": float, "default": 3600.0}, "--seed": {"type": int, "default": time.time_ns() % 10**6}}
     options = arguments("cpu.soak", __doc__, more={**more, "--directory": {"type": Path}})
-    options.keys_log2, options.workers, options.threads = 23, WORKERS, 1
+    options.keys_log2, options.workers, options.threads = 22, WORKERS, 1
     if options.effort.quick:
         options.seconds, options.keys_log2 = 30.0, 18
     random.seed(options.seed)
