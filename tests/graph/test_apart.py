@@ -117,8 +117,5 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.parametrize(("where", "since"), [("memory", "the first run"), ("files", "the list")])
 def test_workers_that_share_nothing_and_lose_each_other(tmp_path, where, since):
-    end_script(
-        start_script(
-            tmp_path, WORKERS, where, since, under=[*APART, "sh", "-c", f'{" && ".join(BRIDGE)} && exec "$0" "$@"']
-        )
-    )
+    under = [*APART, "sh", "-c", " && ".join([*BRIDGE, 'exec "$0" "$@"'])]
+    end_script(start_script(tmp_path, WORKERS, where, since, under=under))
