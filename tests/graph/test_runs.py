@@ -923,8 +923,13 @@ def test_an_answer_that_is_damaged_is_asked_for_again(on_cluster, kept_in, monke
     assert len(sent) > 1
 
 
-@pytest.mark.parametrize("seconds", [0.5, 10**9])
-def test_a_list_whose_worker_cannot_reach_another(monkeypatch, seconds):
+def ranks():
+    with groups(6), dask.config.set({"gpusort.exchange": "runs"}):
+        return dask_gpusort.rank(source())
+
+
+@pytest.mark.parametrize(("function", "seconds"), [(sort, 0.5), (sort, 10**9), (ranks, 10**9)])
+def test_a_list_whose_worker_cannot_reach_another(monkeypatch, function, seconds):
     # Dask's own fetch fails, as behind a firewall: the first worker and the others are apart.
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 2)
@@ -941,7 +946,7 @@ def test_a_list_whose_worker_cannot_reach_another(monkeypatch, seconds):
         if seconds < 1:  # it heals
             check(client, sort())
         else:
-            future = client.compute(sort())
+            future = client.compute(function())
             message = str(gangs.error_of(future))
             found = re.search("^worker (.*) has asked worker (.*) for sorted runs in vain", message).groups()
             assert set(found) == set(client.scheduler_info(n_workers=-1)["workers"])
