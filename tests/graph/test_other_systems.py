@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -82,5 +83,6 @@ def test_a_failed_write_to_an_open_file_is_told(tmp_path, monkeypatch, windows):
     monkeypatch.setattr(handles, "write_all", fail)
     with pytest.raises(OSError, match="disk of worker address is full"):
         own.put("key", [Run(np.arange(9))])
+    gc.collect()  # the error has the open file
     gangs.until(lambda: not os.listdir(own.folder), "the end of a file")
     own.close()
