@@ -32,7 +32,7 @@ from tlz import concat, partition_all
 from ..functions.program import Superstep
 from ..graph._dask import List, Task, TaskRef
 from ..graph.tasks import Tasks
-from .notes import add_sums
+from .notes import Kinds, add_sums
 from .turns import Store, list_turns, take_array, take_turn
 from .wiring import Wired, decides_alone, wire
 
@@ -51,11 +51,9 @@ class KeptRuns:
     gathers: bool  # whether what many parts make is gathered a few at a time
 
     @cached_property
-    def _kinds(self) -> tuple[Store, type[Task], type[Task]]:
-        """The store of runs, and the kinds of tasks that keep and that list them."""
+    def _kinds(self) -> Kinds:
         # Imported here, because it imports distributed.
-        kept = import_module(".on_workers", __package__) if self.on_workers else None
-        return (kept.OnWorkers(), kept.RunTask, kept.ListTask) if kept else (Store(), Task, Task)
+        return import_module(".on_workers", __package__).KINDS if self.on_workers else Kinds(Store())
 
     @cached_property
     def _wired(self) -> list[Wired]:
@@ -66,10 +64,10 @@ class KeptRuns:
 
         Groups that are `alone` have no task in the last superstep.
         """
-        store, keeps, lists = self._kinds
+        kinds = self._kinds
         for at in self.turns:
             step, _, decided, _, sender = self._wired[at]
-            kind = keeps if step.keeps or step.moves == "back" else Task
+            kind = kinds.keeps if step.keeps or step.moves == "back" else Task
             known = {one.side for one in self.steps[:at]}
             for number, part in enumerate(blocks[step.side] if step.stage else []):
                 if at + 1 < len(self.steps) or number not in alone:
@@ -78,9 +76,9 @@ class KeptRuns:
             if step.sums:
                 before = tasks.ref(decided, 0) if decided else None
                 made, senders = (self._refs(tasks, stage, step.side) for stage in (step.stage, sender))
-                add_sums(tasks, step, made, List(*senders), store, before, keeps, lists)
+                add_sums(tasks, step, made, List(*senders), kinds, before)
             elif step.listing:
-                tasks.add(step.listing, 0, *self._listing(tasks, at), kind=lists if step.moves else Task)
+                tasks.add(step.listing, 0, *self._listing(tasks, at), kind=kinds.lists if step.moves else kinds.others)
 
     def put_last(self, tasks: Tasks, key: Key, group: int, which: int) -> None:
         """Add the last superstep of a group, as the task of a chunk that is one of its arrays."""
@@ -97,14 +95,14 @@ class KeptRuns:
         listed: Any = tasks.ref(decided, 0) if decided else None
         if at and decides_alone(self.steps[at - 1]):
             listed = Task(None, *self._listing(tasks, at - 1))
-        return take_turn, step.lean, number, self._kinds[0], part, own, listed
+        return take_turn, step.lean, number, self._kinds.store, part, own, listed
 
     def _listing(self, tasks: Tasks, at: int) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
         """The decision behind a superstep: a task's function and arguments."""
         step, _, decided, _, sender = self._wired[at]
         made = self._gathered(tasks, step.stage, step.side)
         senders = made if sender == step.stage else List(*self._refs(tasks, sender, step.side))
-        return list_turns, step, made, senders, self._kinds[0], tasks.ref(decided, 0) if decided else None
+        return list_turns, step, made, senders, self._kinds.store, tasks.ref(decided, 0) if decided else None
 
     def _refs(self, tasks: Tasks, stage: str, side: str) -> list[TaskRef]:
         return [tasks.ref(stage, number) for number in range(self.counts[side] if stage else 0)]
@@ -117,7 +115,8 @@ class KeptRuns:
         lists, first = [List(one) for one in lists], 0
         while len(lists) > GATHERED:
             some = enumerate(partition_all(GATHERED, lists), first)
-            lists = [tasks.add(stage.replace("-", "-gather-", 1), number, gather, List(*own)) for number, own in some]
+            name = stage.replace("-", "-gather-", 1)
+            lists = [tasks.add(name, number, gather, List(*own), kind=self._kinds.others) for number, own in some]
             first += len(lists)
         return Task(None, gather, List(*lists))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tlz import partition_all
@@ -78,12 +78,23 @@ def list_kept(decided: Listed, tables: list[Any], senders: list[Turn], store: St
     return list_senders(senders, store, Listed(decided.decision, decided.marks, [], None, ends), tables)
 
 
-def add_combined(tasks: Tasks, step: Superstep, notes: Sequence[TaskRef]) -> List:
+class Kinds(NamedTuple):
+    """The store of runs, and the kinds of tasks that keep runs, that list them, and that others wait for."""
+
+    store: Store
+    keeps: type[Task] = Task
+    lists: type[Task] = Task
+    others: type[Task] = Task
+
+
+def add_combined(tasks: Tasks, step: Superstep, notes: Sequence[TaskRef], kind: type[Task] = Task) -> List:
     """Add the tasks that combine notes, and give so few that one task may have all."""
     level = 0
     while step.combining and len(notes) > step.fan_in:
         some = enumerate(partition_all(step.fan_in, notes))
-        notes = [tasks.add(step.combining, (level, at), combine_notes, step.lean, List(*own)) for at, own in some]
+        notes = [
+            tasks.add(step.combining, (level, at), combine_notes, step.lean, List(*own), kind=kind) for at, own in some
+        ]
         level += 1
     return List(*notes)
 
@@ -93,16 +104,15 @@ def add_sums(
     step: Superstep,
     turns: Sequence[TaskRef],
     senders: List,
-    store: Store,
+    kinds: Kinds,
     before: TaskRef | None,
-    keeps: type[Task],
-    lists: type[Task],
 ) -> None:
     """Add the tasks that decide and list, as `turns.list_turns` does, of notes that no task may have all."""
     prefix = step.listing.rpartition("-")[0]
-    decided = tasks.add(f"{prefix}-sums", 0, decide_alone, step, add_combined(tasks, step, turns), before)
+    few = add_combined(tasks, step, turns, kinds.others)
+    decided = tasks.add(f"{prefix}-sums", 0, decide_alone, step, few, before, kind=kinds.others)
     tables = []
     for number, some in enumerate(partition_all(step.fan_in, turns)):
-        table = step.lean, List(*some), number * step.fan_in, decided, store
-        tables.append(tasks.add(f"{prefix}-keep", number, keep_ends, *table, kind=keeps))
-    tasks.add(step.listing, 0, list_kept, decided, List(*tables), senders, store, kind=lists)
+        table = step.lean, List(*some), number * step.fan_in, decided, kinds.store
+        tables.append(tasks.add(f"{prefix}-keep", number, keep_ends, *table, kind=kinds.keeps))
+    tasks.add(step.listing, 0, list_kept, decided, List(*tables), senders, kinds.store, kind=kinds.lists)

@@ -10,10 +10,11 @@ import numpy as np
 from ..chunk.run import Run
 from ..functions.program import Ends
 from ..graph.runs.keep_and_take import check_listed, keep, open_run, take_run, take_slices
-from ..graph.runs.plugins import ListTask, RunTask
+from ..graph.runs.plugins import ExchangeTask, ListTask, RunTask
+from .notes import Kinds
 from .turns import Rows, Store
 
-__all__ = ["ListTask", "OnWorkers", "RunTask"]
+__all__ = ["KINDS", "OnWorkers"]
 
 #: Most requests of a portion: offsets, positions and replies take some 16 MiB where elements have 8 bytes.
 PORTION_REQUESTS = 1 << 19
@@ -49,3 +50,6 @@ class OnWorkers(Store):
 
     def open(self, kept: Any) -> Run:
         return open_run(kept)
+
+
+KINDS = Kinds(OnWorkers(), RunTask, ListTask, ExchangeTask)

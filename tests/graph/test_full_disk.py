@@ -89,6 +89,22 @@ def test_the_next_sort_works_after_a_full_disk(client, failing_disk, monkeypatch
     np.testing.assert_array_equal(sort(-ARRAY).compute(), np.sort(-ARRAY))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("number", [1, 2])  # of a function; that of the sort is above
+def test_other_functions_meet_a_full_disk_of_one_worker(client, failing_disk, monkeypatch, number):
+    array = ours.make("i8", 40_000, "zipf")
+    failing_disk(20_000, write_to_full_disk, worker=client.cluster.workers[0])
+    with groups(6), dask.config.set({"gpusort.exchange": "runs"}):
+        found = runs.results(da.from_array(array, chunks=2000))
+        error = error_of(client.compute(found[number]))
+        assert error.errno == errno.ENOSPC
+        assert "gpusort.directories" in str(error)
+        runs.check_nothing_is_left(client)
+        monkeypatch.setattr(handles, "write_all", WRITE)
+        runs.assert_right(dask.compute(*found), array)
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize("full", [("first",), ("second",), ("first", "second")])
 def test_other_disks_take_over(client, tmp_path, monkeypatch, full):

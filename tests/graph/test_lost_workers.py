@@ -142,6 +142,7 @@ RETIRED = {
     (sort, "tasks"): "sort-local sort-merge",
     (sort, "gather"): "sort-merge",
     (sort, "gang"): "sort-gang output",
+    (rank, "runs"): "unique-merge",
 }
 #: The same for processes that are killed.
 KILLED = {

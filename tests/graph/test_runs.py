@@ -881,6 +881,35 @@ def test_a_run_that_is_lost_again_is_told(on_cluster, losses, loss):
     runs.check_nothing_is_left(on_cluster)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["removed", "cut", "changed"])
+@pytest.mark.parametrize("number", [1, 2])  # of a function; that of the sort is above
+def test_files_of_other_functions_that_are_lost(kept_in, monkeypatch, loss, number):
+    kept_in("files")
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
+    _, lose, _, _ = LOSSES[loss]
+    array, lost = ours.make("i8", SIZE, "zipf"), []
+
+    def lose_all(scheduler, address):
+        for worker in cluster.workers.values():
+            for one in worker.plugins[plugins.NAME].store._kept.values():
+                lost.append(one.handle.name)
+                lose(one.handle)
+
+    with runs.cluster(2) as client, dask.config.set({"gpusort.exchange": "runs"}), groups(4):
+        cluster = client.cluster
+        found = runs.results(da.from_array(array, chunks=CHUNK))
+        with runs.call_at(client, "unique-list", (1,), lose_all):
+            future = client.compute(found[number])
+            got = gangs.result_of(future)
+        assert len(lost) >= SIZE // CHUNK
+        del future
+        runs.check_nothing_is_left(client)
+        wanted = dask.compute(*found)
+    runs.assert_right(wanted, array)
+    np.testing.assert_array_equal(got, wanted[number])
+
+
 def test_cuts_of_a_damaged_run_are_found_again(on_cluster, kept_in, monkeypatch):
     count_candidates(monkeypatch)
     kept_in("files")
@@ -923,8 +952,13 @@ def test_an_answer_that_is_damaged_is_asked_for_again(on_cluster, kept_in, monke
     assert len(sent) > 1
 
 
-@pytest.mark.parametrize("seconds", [0.5, 10**9])
-def test_a_list_whose_worker_cannot_reach_another(monkeypatch, seconds):
+def ranks():
+    with groups(6), dask.config.set({"gpusort.exchange": "runs"}):
+        return dask_gpusort.rank(source())
+
+
+@pytest.mark.parametrize(("function", "seconds"), [(sort, 0.5), (sort, 10**9), (ranks, 10**9)])
+def test_a_list_whose_worker_cannot_reach_another(monkeypatch, function, seconds):
     # Dask's own fetch fails, as behind a firewall: the first worker and the others are apart.
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 2)
@@ -941,7 +975,7 @@ def test_a_list_whose_worker_cannot_reach_another(monkeypatch, seconds):
         if seconds < 1:  # it heals
             check(client, sort())
         else:
-            future = client.compute(sort())
+            future = client.compute(function())
             message = str(gangs.error_of(future))
             found = re.search("^worker (.*) has asked worker (.*) for sorted runs in vain", message).groups()
             assert set(found) == set(client.scheduler_info(n_workers=-1)["workers"])

@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -222,13 +223,27 @@ def test_results_of_numpy_are_not_stored_as_those_of_a_gpu() -> None:
 
 
 @pytest.mark.thorough
-def test_sorts_are_right_while_workers_are_killed(tmp_path: Path) -> None:
-    output = run("cpu.killed_workers", "--quick", "--directory", str(tmp_path))
+def test_results_are_right_whatever_goes_wrong(tmp_path: Path) -> None:
+    output = run("cpu.soak", "--quick", "--seed", "1", "--directory", str(tmp_path))
     counts = {name: int(number) for name, number in re.findall(r"^([^:]+): (\d+)$", output, re.MULTILINE)}
-    assert counts["killed workers"] >= 1
-    assert counts["sort int64, right"] >= 1
-    assert counts["workers lost otherwise"] == 0
+    assert counts["right"] == counts["rounds"] >= 3
+    assert counts["files that stay"] == 0
+    assert sum(number for name, number in counts.items() if name.endswith(" came")) >= 2
     assert not list(tmp_path.iterdir())
+
+
+def test_a_wrong_result_of_the_soak_is_detected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    soak = load("cpu.soak")
+    zarr = pytest.importorskip("zarr")
+    keys = np.array([3, 1, 2, 1])
+    zarr.create_array(tmp_path / "i8.in", data=keys, chunks=(2,))
+    world = SimpleNamespace(folder=tmp_path)
+    for name, (_, wanted) in soak.FUNCTIONS.items():
+        drawn = soak.Round(name, "i8", 4, 2, "runs", "none", 0.5)
+        right = wanted(keys)
+        right = list(right if isinstance(right, tuple) else (right,))
+        assert not drawn.is_wrong(right, world)
+        assert drawn.is_wrong([*right[:-1], right[-1][::-1] + 1], world)
 
 
 @pytest.mark.thorough

@@ -9,7 +9,9 @@ from typing import Any
 
 import dask
 import distributed
+import numpy as np
 
+import dask_gpusort
 from dask_gpusort.graph.runs.plugins import NAME
 
 from .gangs import until
@@ -140,6 +142,25 @@ def refill(client: Any, workers: int) -> None:
 
     cluster.sync(replace)
     until(lambda: len(cluster.scheduler.workers) == workers, "new workers")
+
+
+def results(x: Any) -> list[Any]:
+    """What hostile conditions are tested with: the lazy sort of integers, their ranks, and their inverse."""
+    return [
+        dask_gpusort.sort(x),
+        dask_gpusort.rank(x, method="min"),
+        dask_gpusort.unique(x, return_inverse=True)[1],
+    ]
+
+
+def assert_right(got: Any, array: np.ndarray) -> None:
+    """Assert that these results, or the first of them, are NumPy's."""
+    got = list(got)
+    ordered = np.sort(array)
+    wanted = ordered, np.searchsorted(ordered, array) + 1, np.unique(array, return_inverse=True)[1]
+    assert got
+    for one, other in zip(got, wanted[: len(got)], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def left(client: Any) -> dict[str, Any]:

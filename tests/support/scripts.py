@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,14 +39,17 @@ def check(exchange):
 """
 
 
-def start_script(folder: Path, text: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a script in a process group of its own. It is a file, as processes that it spawns import it."""
+def start_script(folder: Path, text: str, *arguments: object, under: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """Start a script in a process group of its own, by another command if there is one.
+
+    It is a file, as processes that it spawns import it.
+    """
     path = folder / "script.py"
     path.write_text(BEGINNING + text)
     package = str(Path(dask_gpusort.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, *filter(None, sys.path)])}
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    command = [sys.executable, "-u", str(path), *map(str, arguments)]
+    command = [*under, sys.executable, "-u", str(path), *map(str, arguments)]
     return subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **options)
 
 

@@ -31,6 +31,8 @@ SUMS_BYTES, KNOWN_SUMS = 1 << 10, 1 << 14
 WEIGHTS = np.random.default_rng(0).integers(0, 1 << 63, PART_BYTES // 8, np.uint64) * 2 + 1
 #: Files that a process may have open for runs, of the number that it may have for all: a connection is a file too.
 MOST_OPEN = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512) // 2
+#: Windows changes the bytes of files that are not opened so.
+BINARY = getattr(os, "O_BINARY", 0)
 SHORTER = "its file is shorter than it was written"
 
 
@@ -119,10 +121,21 @@ def write_all(file: Descriptor, view: memoryview) -> None:
 def _read_all(file: Descriptor, data: Any, offset: int) -> None:
     view, done = memoryview(data), 0
     while done < view.nbytes:
-        count = os.preadv(file.number, [view[done:]], offset + done)
+        count = _read_some(file, view[done:], offset + done)
         if not count:
             raise RunIsGone(SHORTER)
         done += count
+
+
+def _read_some(file: Descriptor, view: memoryview, offset: int) -> int:
+    """Read bytes of a file, which other threads read at the same time; gives their number."""
+    if hasattr(os, "preadv"):
+        return os.preadv(file.number, [view], offset)
+    with _moving:  # Windows reads where the file stands
+        os.lseek(file.number, offset, os.SEEK_SET)
+        data = os.read(file.number, view.nbytes)
+    view[: len(data)] = data
+    return len(data)
 
 
 class Opens(Protocol):
@@ -213,7 +226,7 @@ def _checksums_at(path: str, start: int, count: int) -> bytes:
     return found
 
 
-_of_thread = threading.local()
+_of_thread, _moving = threading.local(), threading.Lock()
 
 
 def _block() -> np.ndarray:

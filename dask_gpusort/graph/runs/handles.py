@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...chunk.run import Run, byte_view, is_fixed_width
-from .files import MOST_OPEN, SHORTER, Checked, Descriptor, Piece, RunIsGone, checksums, write_all
+from .files import BINARY, MOST_OPEN, SHORTER, Checked, Descriptor, Piece, RunIsGone, checksums, write_all
 
 #: Rows of a run of variable width that are pickled at once: a slice reads at most as many that it does not need.
 PICKLED_ROWS = 1 << 13
@@ -58,7 +58,7 @@ class Handle:
             return known
         try:
             self._check_memory(self.path)  # not to open what waits or acts, such as a pipe
-            opened = Descriptor(os.open(self.path, os.O_RDONLY))
+            opened = Descriptor(os.open(self.path, os.O_RDONLY | BINARY))
             self._check_memory(f"{PROCESSES}self/fd/{opened.number}")
         except OSError as error:
             if error.errno in TOO_MANY_OPEN:

@@ -176,17 +176,23 @@ async def _make_again(worker: Any, handle: Handle, status: str, reason: str) -> 
         )
 
 
-async def watch_list(worker: Any, key: Any) -> None:
-    """Let the list of runs fail if handles do not come: Dask asks a worker that it cannot reach for ever."""
-    lacking: set[Any] = set()
-    since = time.monotonic()
-    while (task := worker.state.tasks.get(key)) is not None and task.state == "waiting":
-        now, found = time.monotonic(), {one.key for one in task.waiting_for_data}
-        if found != lacking or worker.status != Status.running:
-            lacking, since = found, now
-        elif (seconds := now - since) > SILENT_SECONDS:
-            unreached = getattr(worker.scheduler, UNREACHED)
-            await unreached(key=key, keys=list(lacking), worker=worker.address, seconds=seconds)
+async def watch_waiting(worker: Any, waiting: set[Any]) -> None:
+    """Let tasks of this exchange fail whose inputs do not come: Dask asks a worker that it cannot reach for ever."""
+    lacking: dict[Any, tuple[set[Any], float]] = {}
+    while waiting:
+        for key in list(waiting):
+            task, now = worker.state.tasks.get(key), time.monotonic()
+            if task is None or task.state != "waiting":
+                waiting.discard(key)
+                lacking.pop(key, None)
+                continue
+            found = {one.key for one in task.waiting_for_data}
+            before, since = lacking.setdefault(key, (found, now))
+            if found != before or worker.status != Status.running:
+                lacking[key] = found, now
+            elif (seconds := now - since) > SILENT_SECONDS:
+                unreached = getattr(worker.scheduler, UNREACHED)
+                await unreached(key=key, keys=list(found), worker=worker.address, seconds=seconds)
         await asyncio.sleep(RETRY_SECONDS)
 
 

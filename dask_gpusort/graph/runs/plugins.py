@@ -26,7 +26,7 @@ from .._distributed import (
 )
 from ..placement import make_transitions
 from .files import RunIsDamaged, RunIsGone
-from .keep_and_take import AGAIN, HEARD, LISTED, NAME, UNREACHED, unreached, watch_list
+from .keep_and_take import AGAIN, HEARD, LISTED, NAME, UNREACHED, unreached, watch_waiting
 from .store import Store, capacity_of
 
 DROP = "sort-run-drop"
@@ -35,13 +35,19 @@ KEPT = "sort_run_kept"
 MOST_AGAIN = {RunIsGone.status: 3, RunIsDamaged.status: 1}
 
 
-class RunTask(MarkedTask):
+class ExchangeTask(MarkedTask):
+    """A task of this exchange that others wait for."""
+
+    __slots__ = ()
+
+
+class RunTask(ExchangeTask):
     """A task that keeps runs."""
 
     __slots__ = ()
 
 
-class ListTask(MarkedTask):
+class ListTask(ExchangeTask):
     """A task that lists the runs of others, for the tasks that take slices of them."""
 
     __slots__ = ()
@@ -155,11 +161,13 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         return state is not None and wall_time() - state.last_seen < seconds
 
     def give_up(self, key: Key, keys: list[Key], worker: str, seconds: float) -> None:
-        """Handler: let a list fail whose worker gets no handles, unless all who have them are lost."""
+        """Handler: let a task of this exchange fail whose worker gets no inputs, unless all who have them are lost."""
         tasks, state = self.scheduler.tasks, self.scheduler.tasks.get(key)
         peers = {peer.address for one in keys if one in tasks for peer in tasks[one].who_has or ()}
         heard = sorted(peer for peer in peers if self.is_heard(peer, seconds / 2))
-        if heard and state is not None and state.processing_on is not None:
+        if not heard or state is None or state.processing_on is None:
+            return
+        if any(isinstance(one.run_spec, ExchangeTask) for one in (state, *state.dependencies)):
             error = unreached(worker, heard[0], seconds, "Dask gets no results of it")
             self.fail(state, worker, error, f"{NAME}-unreached")
 
@@ -183,6 +191,7 @@ class RunWorkerPlugin(CheckedWorkerPlugin):
     def setup(self, worker: Any) -> None:
         """Register the handlers of the worker."""
         super().setup(worker)
+        self._waiting: set[Key] = set()
         self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(capacity_of, worker))
         with suppress(OSError, ValueError):  # which the first file tells; else files of killed workers go
             self.store.folders()
@@ -192,9 +201,10 @@ class RunWorkerPlugin(CheckedWorkerPlugin):
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:
         """Forget the runs of a cancelled task, but not those of which Dask drops a replica of the result."""
         # `finish` is what the transition was asked for: a cancelled task that ends is asked to be in memory.
-        task = self.worker.state.tasks.get(key) if finish == "waiting" else None
-        if task is not None and isinstance(task.run_spec, ListTask):
-            self.worker.loop.add_callback(watch_list, self.worker, key)
+        if finish == "waiting":
+            self._waiting.add(key)
+            if len(self._waiting) == 1:
+                self.worker.loop.add_callback(watch_waiting, self.worker, self._waiting)
         names = self.store.names(key)
         if names and (start, finish) == ("memory", "released"):
             self.worker.loop.add_callback(self._drop_unless_kept, key, names)

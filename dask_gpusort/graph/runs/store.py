@@ -11,6 +11,7 @@ import os
 import pickle
 import shutil
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ import psutil
 from ...chunk.run import Run
 from ...config import setting
 from .._distributed import MEMORY_LIMIT, WorkSpace, offload, to_serialize
-from .files import Descriptor, RunIsGone, checksums, memory_file
+from .files import BINARY, Descriptor, RunIsGone, checksums, memory_file
 from .handles import PROCESSES, Handle, checksum_of, mapped, read, written
 
 #: Share of a worker's memory up to which its process takes runs in; those behind it are files. Dask's own limits, from
@@ -32,6 +33,8 @@ from .handles import PROCESSES, Handle, checksum_of, mapped, read, written
 MEMORY_SHARE = 0.4
 #: Errors of a disk that has no space left.
 FULL = (errno.ENOSPC, errno.EDQUOT)
+#: Seconds until it is tried again to remove a file that someone has open, where that is not possible.
+REMOVE_SECONDS = 0.5
 #: Files are for the user of the worker alone.
 OWNER_ONLY = 0o700
 
@@ -96,12 +99,29 @@ class Store:
         self._forget(self._names.pop(key, ()))
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Forget runs, and remove them in another thread: a file takes 10 ms, in which the worker answers nobody."""
-        kept = [self._kept.pop(name) for name in names if name in self._kept]
+        """Forget runs."""
+        self._remove_later([self._kept.pop(name) for name in names if name in self._kept])
+
+    def _remove_later(self, runs: list[Kept]) -> None:
+        """Remove runs in another thread: a file takes 10 ms, in which the worker answers nobody."""
         try:
-            self._remover.submit(_remove, kept)
+            self._remover.submit(self._remove, runs)
         except RuntimeError:  # the worker closes
-            _remove(kept)
+            self._remove(runs)
+
+    def _remove(self, runs: list[Kept]) -> None:
+        waiting = []
+        while runs:
+            kept = runs.pop()
+            if kept.run is None:
+                kept.handle.__dict__.pop("_descriptor", None)
+                try:
+                    Path(kept.handle.path).unlink(missing_ok=True)
+                except PermissionError:  # Windows removes no file that is open, as a task may have it here or elsewhere
+                    waiting.append(kept)
+        if waiting and not self.closed:
+            time.sleep(REMOVE_SECONDS)
+            self._remove_later(waiting)
 
     def close(self) -> None:
         """Forget all runs: the worker closes."""
@@ -196,10 +216,10 @@ class Store:
             path = folder / handle.name
             try:
                 folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
-                file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600))
                 handle = written(file, run, handle)
             except OSError as error:
-                path.unlink(missing_ok=True)
+                self._remove_later([Kept(replace(handle, path=str(path)))])
                 if error.errno not in FULL:
                     raise
                 full = error
@@ -212,13 +232,6 @@ class Store:
             "folders of several",
             full.filename,
         ) from full
-
-
-def _remove(runs: list[Kept]) -> None:
-    while runs:
-        kept = runs.pop()
-        if kept.run is None:
-            Path(kept.handle.path).unlink(missing_ok=True)
 
 
 def capacity_of(worker: Any) -> float:
