@@ -6,6 +6,7 @@ Linux has memory with a path: other processes of the user read slices of a run t
 from __future__ import annotations
 
 import os
+import re
 import threading
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -29,6 +30,8 @@ KNOWN_PIECES = 1 << 10
 WEIGHTS = np.random.default_rng(0).integers(0, 1 << 63, PART_BYTES // 8, np.uint64) * 2 + 1
 #: Files that a process may have open for runs, of the number that it may have for all: a connection is a file too.
 MOST_OPEN = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512) // 2
+#: The name of a run, which its file has too.
+NAME_OF_RUN = re.compile("[0-9a-f]{32}")
 SHORTER = "its file is shorter than it was written"
 
 
@@ -83,6 +86,13 @@ def memory_file(name: str) -> Descriptor | None:
     except (AttributeError, OSError):
         return None
     return file if file.number < MOST_OPEN else None
+
+
+def open_file(path: str) -> Descriptor:
+    """Open a file that may be one of a run by its name, and no link: a handle with its path comes from a peer."""
+    if not NAME_OF_RUN.fullmatch(os.path.basename(path)):
+        raise RunIsGone(f"{path} is not the file of a run")
+    return Descriptor(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)))
 
 
 def checksums(data: Any) -> bytes:
@@ -191,9 +201,8 @@ def _known_checksums(path: str, start: int, stop: int, checksums: int) -> bytes:
     """The checksums of a piece of a file."""
     count = -(-(stop - start) // PART_BYTES) * 8
     try:
-        with open(path, "rb") as file:
-            file.seek(checksums)
-            found = file.read(count)
+        file = open_file(path)
+        found = os.pread(file.number, count, checksums)
     except FileNotFoundError as error:
         raise RunIsGone(str(error)) from error
     except OSError as error:
