@@ -9,6 +9,7 @@ import errno
 import mmap
 import os
 import pickle
+import random
 import shutil
 import stat
 import threading
@@ -178,7 +179,9 @@ class Store:
                 if directory not in self._spaces:
                     self._make(directory)
         found = [Path(self._spaces[directory].dir_path) for directory in directories if directory in self._spaces]
-        turn = next(self._files) % max(1, len(found))
+        # In one order all workers come to write to one disk, then all to the next: fair disks keep them in step.
+        done, turn = divmod(next(self._files), max(1, len(found)))
+        found = random.Random(f"{self.address} {done}").sample(found, len(found))
         return found[turn:] + found[:turn]
 
     def _make(self, directory: str) -> None:
