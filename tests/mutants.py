@@ -158,10 +158,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "runs: lists of an unreachable worker": ("worker.status != Status.running:", "True:"),
         "runs: a damaged answer": ("checksums(data) != reply", "None == reply"),
         "stores: pickled rows": ("whole[start - first * PICKLED_ROWS :", "whole[start :"),
-        "stores: memory of another": (
-            "if self.path.startswith(PROCESSES) and",
-            "if False and",
-        ),
+        "stores: memory of another": ('if not os.readlink(path).startswith(f"/memfd:{self.name}"):', "if False:"),
         "stores: a failed write": (
             "        except BaseException:\n            self._forget(names)",
             "        except BaseException:",
@@ -559,6 +556,23 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "select: pieces of lanes that are not held": ("(busy and held and not", "(busy and not"),
         "select: one long lane in several chunks": ("fits and lanes.count > 1 and", "fits and"),
         "select: few whole lanes for many threads": ("lanes.count >= min(workers.threads", "lanes.count >= min(1"),
+    },
+    "graph/test_security.py": {
+        "security: links": (' | getattr(os, "O_NOFOLLOW", 0)', ""),
+        "security: names of files": ("if not NAME_OF_RUN.fullmatch(os.path.basename(path)):", "if False:"),
+        "security: what has the name of memory": (
+            'if not os.readlink(path).startswith(f"/memfd:{self.name}"):',
+            "if self.name not in os.readlink(path):",
+        ),
+        "security: rows of a run": ("if not 0 <= start <= stop <= len(handle):", "if False:"),
+        "security: runs of another task": ("if name not in self.names(key):", "if False:"),
+        "security: modes of files": ("os.O_EXCL, 0o600))", "os.O_EXCL, 0o644))"),
+        "security: a planted folder": ("if not stat.S_ISDIR(found.st_mode) or found.st_uid != own:", "if False:"),
+        "security: a folder that others may write to": ("os.chmod(folder, OWNER_ONLY)", "pass"),
+    },
+    "graph/test_full_disk.py": {
+        "disks: without the space": ("folders.sort(key=lambda folder: _free_bytes(folder) < run.nbytes)", "pass"),
+        "disks: that fail": ("                failed = error\n", "                raise\n"),
     },
     "api/test_weights.py": {
         "weights: of the parts in front": ("shares += ends[..., part - 1 : part]", "pass"),

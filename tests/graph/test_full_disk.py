@@ -1,4 +1,4 @@
-"""A disk that is full in the middle of a sort: a clear error, no files, and the next sort works."""
+"""A disk that is full or fails in the middle of a sort: a clear error, no files, and the next sort works."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -17,6 +18,7 @@ from support.gangs import error_of
 from support.sorting import groups
 
 import dask_gpusort
+from dask_gpusort.chunk.run import Run
 
 distributed = pytest.importorskip("distributed")
 runs = pytest.importorskip("support.runs")
@@ -106,15 +108,17 @@ def test_other_functions_meet_a_full_disk_of_one_worker(client, failing_disk, mo
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("fails", ["full", "broken"])
 @pytest.mark.parametrize("full", [("first",), ("second",), ("first", "second")])
-def test_other_disks_take_over(client, tmp_path, monkeypatch, full):
+def test_other_disks_take_over(client, tmp_path, monkeypatch, full, fails):
+    fail, code = {"full": (write_to_full_disk, errno.ENOSPC), "broken": (break_disk, errno.EIO)}[fails]
     monkeypatch.setattr(store, "MEMORY_SHARE", 0)
     written = {"first": 0, "second": 0}
 
     def write_or_not(file, data):
         (disk,) = written.keys() & set(path_of(file).parts)
         if disk in full and written[disk] >= 40_000:
-            write_to_full_disk(data)
+            fail(data)
         WRITE(file, data)
         written[disk] += data.nbytes
 
@@ -132,15 +136,41 @@ def test_other_disks_take_over(client, tmp_path, monkeypatch, full):
             assert ARRAY.nbytes < sum(written.values()) < 1.01 * ARRAY.nbytes + most
         else:
             error = error_of(future)
-            assert error.errno == errno.ENOSPC
-            assert "gpusort.directories" in str(error)
+            assert error.errno == code
+            assert re.search(r"disk of worker .*gpusort\.directories", str(error))
+            assert all(str(tmp_path / disk) in error.filename for disk in written)
         del future
         runs.check_nothing_is_left(client)
 
 
-def test_another_disk_error_is_not_changed(client, failing_disk):
+def test_another_disk_error_names_worker_and_folder(client, failing_disk, tmp_path):
     failing_disk(80_000, break_disk)
     error = error_of(client.compute(sort(ARRAY)))
     assert isinstance(error, OSError)
     assert error.errno == errno.EIO
+    assert re.search(r"disk of worker .*://.* cannot be written \(Input/output error\)", str(error))
+    assert error.filename.startswith(str(tmp_path))
     runs.check_nothing_is_left(client)
+
+
+def test_disks_without_the_space_come_last(tmp_path, monkeypatch):
+    free = {"first": 10**6, "second": 0, "third": 10**6}
+    for disk in free:
+        (tmp_path / disk).mkdir()
+
+    def disk_usage(folder):
+        (disk,) = free.keys() & set(folder.parts)
+        return SimpleNamespace(free=free[disk])
+
+    monkeypatch.setattr(store.shutil, "disk_usage", disk_usage)
+    with dask.config.set({"gpusort.directories": [str(tmp_path / disk) for disk in free]}):
+        own = store.Store("address", tmp_path / "runs", lambda: 0.0)
+        kept = own.put("key", [Run(np.arange(1000)) for _ in range(9)])
+        for handle in kept:
+            (disk,) = free.keys() & set(Path(handle.path).parts)
+            free[disk] -= 1
+        assert free["second"] == 0, "a disk without space is not tried before others"
+        assert max(free.values()) - min(free["first"], free["third"]) <= 3
+        free.update(first=0, third=0)  # which may be wrong, as of a quota: all are tried
+        assert len(own.put("other key", [Run(np.arange(1000))])) == 1
+        own.close()

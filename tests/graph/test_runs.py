@@ -40,6 +40,7 @@ from dask_gpusort.plan import counting, search
 from dask_gpusort.table import Bounds
 
 distributed = pytest.importorskip("distributed")
+to_serialize = pytest.importorskip("distributed.protocol").to_serialize
 gangs = pytest.importorskip("support.gangs")
 runs = pytest.importorskip("support.runs")
 plugins = pytest.importorskip("dask_gpusort.graph.runs.plugins")
@@ -828,6 +829,7 @@ LOSSES = {
         1,
         "damaged",
     ),
+    "its checksums changed": ("files", lambda handle: change_file(handle.path, 0.999), 1, "damaged"),
     "forgotten": ("memory of others", change_memory, 3, "gone"),
 }
 
@@ -929,17 +931,23 @@ def test_cuts_of_a_damaged_run_are_found_again(on_cluster, kept_in, monkeypatch)
     assert first != second
 
 
-@pytest.mark.parametrize("times", [1, 10**9])
-def test_an_answer_that_is_damaged_is_asked_for_again(on_cluster, kept_in, monkeypatch, times):
+@pytest.mark.parametrize(
+    ("times", "what", "part"), [(1, "runs", 0), (1, "runs", 0.5), (1, "runs", 0.999), (10**9, "checksums", 0.5)]
+)
+def test_an_answer_that_is_damaged_is_asked_for_again(on_cluster, kept_in, monkeypatch, times, what, part):
     kept_in("memory of others")
     monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 1)
     pickled, sent = store.Store._pickled, []
 
-    def damage(self, names, bounds):
-        reply = pickled(self, names, bounds)
+    def damage(self, names, *others):
+        reply = pickled(self, names, *others)
         sent.append(names)
-        return {**reply, "checksums": b"other"} if len(sent) <= times else reply
+        if len(sent) <= times:
+            changed = bytearray(getattr(reply[what], "data", reply[what]))
+            changed[int(len(changed) * part)] ^= 16
+            reply[what] = to_serialize(bytes(changed)) if what == "runs" else bytes(changed)
+        return reply
 
     monkeypatch.setattr(store.Store, "_pickled", damage)
     if times == 1:

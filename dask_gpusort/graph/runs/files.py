@@ -6,6 +6,7 @@ Linux has memory with a path: other processes of the user read slices of a run t
 from __future__ import annotations
 
 import os
+import re
 import threading
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -33,6 +34,8 @@ WEIGHTS = np.random.default_rng(0).integers(0, 1 << 63, PART_BYTES // 8, np.uint
 MOST_OPEN = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512) // 2
 #: Windows changes the bytes of files that are not opened so.
 BINARY = getattr(os, "O_BINARY", 0)
+#: The name of a run, which its file has too.
+NAME_OF_RUN = re.compile("[0-9a-f]{32}")
 SHORTER = "its file is shorter than it was written"
 
 
@@ -87,6 +90,13 @@ def memory_file(name: str) -> Descriptor | None:
     except (AttributeError, OSError):
         return None
     return file if file.number < MOST_OPEN else None
+
+
+def open_file(path: str) -> Descriptor:
+    """Open a file that may be one of a run by its name, and no link: a handle with its path comes from a peer."""
+    if not NAME_OF_RUN.fullmatch(os.path.basename(path)):
+        raise RunIsGone(f"{path} is not the file of a run")
+    return Descriptor(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | BINARY))
 
 
 def checksums(data: Any) -> bytes:
@@ -213,17 +223,14 @@ def _known_checksums(path: str, piece: Piece, first: int, count: int) -> bytes:
 @lru_cache(KNOWN_SUMS)
 def _checksums_at(path: str, start: int, count: int) -> bytes:
     """Some bytes of a file, which are checksums."""
+    found = bytearray(count)
     try:
-        with open(path, "rb", buffering=0) as file:
-            file.seek(start)
-            found = file.read(count)
+        _read_all(open_file(path), found, start)
     except FileNotFoundError as error:
         raise RunIsGone(str(error)) from error
     except OSError as error:
         raise RunIsDamaged(str(error)) from error
-    if len(found) < count:
-        raise RunIsGone(SHORTER)
-    return found
+    return bytes(found)
 
 
 _of_thread, _moving = threading.local(), threading.Lock()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...chunk.run import Run, byte_view, is_fixed_width
-from .files import BINARY, MOST_OPEN, SHORTER, Checked, Descriptor, Piece, RunIsGone, checksums, write_all
+from .files import MOST_OPEN, SHORTER, Checked, Descriptor, Piece, RunIsGone, checksums, open_file, write_all
 
 #: Rows of a run of variable width that are pickled at once: a slice reads at most as many that it does not need.
 PICKLED_ROWS = 1 << 13
@@ -57,9 +57,7 @@ class Handle:
         if known:
             return known
         try:
-            self._check_memory(self.path)  # not to open what waits or acts, such as a pipe
-            opened = Descriptor(os.open(self.path, os.O_RDONLY | BINARY))
-            self._check_memory(f"{PROCESSES}self/fd/{opened.number}")
+            opened = self._open_memory() if self.path.startswith(PROCESSES) else open_file(self.path)
         except OSError as error:
             if error.errno in TOO_MANY_OPEN:
                 raise
@@ -68,9 +66,15 @@ class Handle:
             self.__dict__["_descriptor"] = opened
         return opened
 
+    def _open_memory(self) -> Descriptor:
+        """Open its memory, and not what has that path in another container or at a later time."""
+        self._check_memory(self.path)  # not to open what waits or acts, such as a pipe
+        opened = Descriptor(os.open(self.path, os.O_RDONLY))
+        self._check_memory(f"{PROCESSES}self/fd/{opened.number}")
+        return opened
+
     def _check_memory(self, path: str) -> None:
-        """Refuse memory's path if it is that of something else, in another container or of a later time."""
-        if self.path.startswith(PROCESSES) and self.name not in os.readlink(path):
+        if not os.readlink(path).startswith(f"/memfd:{self.name}"):
             raise RunIsGone(f"{self.path} is not its memory")
 
     def __getstate__(self) -> dict[str, Any]:

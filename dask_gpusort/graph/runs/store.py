@@ -9,15 +9,19 @@ import errno
 import mmap
 import os
 import pickle
+import random
 import shutil
+import stat
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import psutil
@@ -119,6 +123,8 @@ class Store:
                     Path(kept.handle.path).unlink(missing_ok=True)
                 except PermissionError:  # Windows removes no file that is open, as a task may have it here or elsewhere
                     waiting.append(kept)
+                except OSError:  # of a disk that fails: other runs go
+                    continue
         if waiting and not self.closed:
             time.sleep(REMOVE_SECONDS)
             self._remove_later(waiting)
@@ -138,6 +144,8 @@ class Store:
         if name not in self._kept:
             raise RunIsGone(f"worker {self.address} does not keep it")
         handle, run, _ = self._kept[name]
+        if not 0 <= start <= stop <= len(handle):
+            raise IndexError(f"rows {start} to {stop} of a run that has {len(handle)}")
         return read(handle, start, stop) if run is None else run[start:stop]
 
     def open(self, handle: Handle) -> Run | None:
@@ -153,18 +161,20 @@ class Store:
     async def serve(self, names: Sequence[str], keys: Sequence[Any], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Handler: slices of runs, for a peer that cannot read them itself."""
         try:
-            return await offload(self._pickled, names, bounds)
+            return await offload(self._pickled, names, keys, bounds)
         except RunIsGone as error:
             number, reason = error.args
             kept = self.names(keys[number])  # perhaps another attempt: who asks has been cancelled then
             again = self.closed or (kept and names[number] not in kept)
             return {"status": "closes" if again else error.status, "number": number, "reason": str(reason)}
 
-    def _pickled(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def _pickled(self, names: Sequence[str], keys: Sequence[Any], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Slices of runs as one message: a frame for each slice takes a millisecond."""
         found = []
-        for number, (name, ends) in enumerate(zip(names, bounds, strict=True)):
+        for number, (name, key, ends) in enumerate(zip(names, keys, bounds, strict=True)):
             try:
+                if name not in self.names(key):
+                    raise RunIsGone(f"worker {self.address} does not keep it for that task")
                 found.append(self.take(name, *ends))
             except RunIsGone as error:
                 raise type(error)(number, error) from error
@@ -191,16 +201,15 @@ class Store:
                 if directory not in self._spaces:
                     self._make(directory)
         found = [Path(self._spaces[directory].dir_path) for directory in directories if directory in self._spaces]
-        turn = next(self._files) % max(1, len(found))
+        # In one order all workers come to write to one disk, then all to the next: fair disks keep them in step.
+        done, turn = divmod(next(self._files), max(1, len(found)))
+        found = random.Random(f"{self.address} {done}").sample(found, len(found))
         return found[turn:] + found[:turn]
 
     def _make(self, directory: str) -> None:
         """Make the folder of this worker in a directory; leave it out if there is no space."""
         try:
-            if not os.path.isdir(directory):  # Dask would make it, perhaps on the disk on which another one is mounted
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            space = WorkSpace(os.path.join(directory, self.folder.name))
-            self._spaces[directory] = space.new_work_dir(prefix="worker-")
+            self._spaces[directory] = WorkSpace(_own_folder(directory, self.folder.name)).new_work_dir(prefix="worker-")
         except OSError as error:
             if error.errno not in FULL:
                 raise OSError(
@@ -211,27 +220,49 @@ class Store:
                 ) from error
 
     def _write(self, handle: Handle, run: Run) -> Handle:
-        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        for folder in self.folders():
+        failed = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        folders = self.folders()
+        if len(folders) > 1:  # those without the space come last, else each file is begun there
+            folders.sort(key=lambda folder: _free_bytes(folder) < run.nbytes)
+        for folder in folders:
             path = folder / handle.name
             try:
                 folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
                 file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600))
-                handle = written(file, run, handle)
+                return replace(written(file, run, handle), path=str(path))
             except OSError as error:
                 self._remove_later([Kept(replace(handle, path=str(path)))])
-                if error.errno not in FULL:
-                    raise
-                full = error
-            else:
-                return replace(handle, path=str(path))
+                failed = error
+        what = "is full" if failed.errno in FULL else f"cannot be written ({failed.strerror})"
         raise OSError(
-            full.errno,
-            f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
+            failed.errno,
+            f"the disk of worker {self.address} {what}, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
             "free space there, or set temporary-directory in dask.config to a larger disk, or gpusort.directories to "
             "folders of several",
-            full.filename,
-        ) from full
+            ", ".join(map(str, folders)) or None,
+        ) from failed
+
+
+def _free_bytes(folder: Path) -> int:
+    """The space of a folder's disk; 0 if that cannot be told."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+
+
+def _own_folder(directory: str, name: str) -> str:
+    """The folder of this user in a directory of many: runs are unpickled, so no other user may put one there."""
+    folder = os.path.join(directory, f"{name}-{getattr(os, 'getuid', int)()}")
+    with suppress(FileExistsError):  # not the directory too: on the disk, perhaps, on which another one is mounted
+        os.mkdir(folder, OWNER_ONLY)
+    with TemporaryFile(dir=folder) as file:  # a file server may have another number for the user
+        own = os.fstat(file.fileno()).st_uid
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != own:
+        raise PermissionError(errno.EPERM, f"{os.path.basename(folder)} is another user's, or a link")
+    os.chmod(folder, OWNER_ONLY)
+    return folder
 
 
 def capacity_of(worker: Any) -> float:
