@@ -145,7 +145,7 @@ class Store:
             raise RunIsGone(f"worker {self.address} does not keep it")
         handle, run, _ = self._kept[name]
         if not 0 <= start <= stop <= len(handle):
-            raise IndexError(f"rows {start} to {stop} of a run that has {len(handle)}")
+            raise IndexError(f"bounds must be rows of a run that has {len(handle)} (got {start} to {stop})")
         return read(handle, start, stop) if run is None else run[start:stop]
 
     def open(self, handle: Handle) -> Run | None:
@@ -260,7 +260,7 @@ def _own_folder(directory: str, name: str) -> str:
         own = os.fstat(file.fileno()).st_uid
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != own:
-        raise PermissionError(errno.EPERM, f"{os.path.basename(folder)} is another user's, or a link")
+        raise PermissionError(errno.EPERM, f"move away {os.path.basename(folder)}, which is another user's or a link")
     os.chmod(folder, OWNER_ONLY)
     return folder
 
