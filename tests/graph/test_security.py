@@ -123,7 +123,7 @@ def test_a_handle_opens_nothing_but_runs(tmp_path, secret, kind):
         store.read(forged, 0, 9)
     assert own.open(forged) is None
     with pytest.raises(files.RunIsGone):
-        files._known_checksums(path, 0, 8, 0)
+        files._checksums_at(path, 0, 8)
     assert not (tmp_path / "done").exists()
     oracle.assert_same_bits(store.read(handle, 0, 9).keys, RUN.keys)
 
