@@ -251,7 +251,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "programs: the rows of a receiver": ("self.first[:, receiver], self", "self.first[:, receiver] + 1, self"),
         "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
-        "unique: numbers of earlier groups": ("headers[:number].sum", "headers[: number + 1].sum"),
+        "unique: numbers of earlier groups": ("np.cumsum(headers, axis=0) - headers", "np.cumsum(headers, axis=0)"),
+        "ranks: the mean of ties of parts": ("groups.spread(low + high", "groups.spread(low + low"),
         "unique: first positions of a part": ("run.values[-1] + int(starts[part])", "run.values[-1]"),
         "unique: positions as they arrived": ("np.arange(*end, dtype=dtype", "np.arange(end[1] - end[0], dtype=dtype"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
@@ -275,7 +276,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     "rank": {
         "ranks: the mean of ties": ("found = before + after", "found = before + before"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
-        "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
+        "ranks: NaN are left out": ("np.where(nans, 0, ranks)", "ranks"),
     },
     "searchsorted isin": {
         "search: ranks in all groups": ("wanted.astype(np.int64, copy=False) + starts.before[group] if", "wanted if"),
