@@ -151,7 +151,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "stores: weights of a checksum": ("PART_BYTES // 8, np.uint64) * 2 + 1", "PART_BYTES // 8, np.uint64) * 0 + 1"),
         "stores: a damaged slice of several": ("self.lost.setdefault(number,", "self.lost.setdefault(0,"),
         "stores: who closes a file": ("_closer().put(self.number)", "os.close(self.number)"),
-        "stores: the checksums of a slice": ("known[first * 8 :", "known[:"),
+        "stores: the checksums of a slice": ("(known)[first - low :", "(known)[:"),
         "stores: a file that is shorter": (".st_size < handle.size:", ".st_size < 0:"),
         "runs: made again without an end": ("unread.index(name) < MOST_AGAIN[status]", "True"),
         "runs: cuts of a damaged run": ("for one in made:", "for one in ():"),

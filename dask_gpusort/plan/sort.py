@@ -187,7 +187,7 @@ class SortPlan:
         # Those of the source too.
         tasks = len(self.sizes) + len(self.chunks) + runs * (1 + bool(self.candidates))
         tasks += groups * (groups != len(self.chunks))
-        size, told = sum(self.sizes) * self.row_bytes / slices, []
+        size, told = sum(self.sizes) * self.row_bytes / max(slices, 1), list[str]()
         if slices > MANY_SLICES and size < SMALL_SLICE:
             seconds = f"{SLICE_SECONDS * 2**30 / max(size, 1):.1f} s of a thread a GiB"
             told.append(f"{slices:,} slices of {format_size(size)} take some {seconds}: use larger chunks")

@@ -1,4 +1,7 @@
-"""Arrays larger than the memory of all workers, sorted and read at positions to Zarr, then verified without Dask."""
+"""Arrays larger than the memory of all workers, sorted and read at positions to Zarr, then verified without Dask.
+
+And what workers of unequal memory and threads do, of whose memory Python alone takes much of the smallest.
+"""
 
 from __future__ import annotations
 
@@ -107,3 +110,86 @@ def test_read_at_positions(stored):
     assert x.nbytes + at.nbytes > WORKERS * WORKER_MEMORY
     for number, chunk in enumerate(chunks_of(stored(dask_gpusort.take_along_axis(x, at, 0)))):
         assert np.array_equal(chunk, element(index(positions_of_chunk(number))))
+
+
+#: Threads and memory of unequal workers; chunks of theirs, and how many of them are sorted, and ranked.
+UNEQUAL = {"small": (1, 512 * MIB), "large": (3, 1536 * MIB)}
+UNEQUAL_KEYS, MANY, FEW = MIB // 2, 256, 96
+
+
+def keys_of_chunk(number, chunks=FEW):
+    """A part of a permutation: the multiplier is a prime that does not divide the size."""
+    at = np.arange(number * UNEQUAL_KEYS, (number + 1) * UNEQUAL_KEYS)
+    return (at * 1000003 + 12345) % (chunks * UNEQUAL_KEYS)
+
+
+def usage(dask_worker):
+    """Peak memory of a worker, its limit, and bytes that Dask spilled."""
+    spilled = dask_worker.data.cumulative_metrics.get(("disk-write", "bytes"), 0)
+    return peak_memory(), dask_worker.memory_manager.memory_limit, spilled
+
+
+@pytest.fixture
+def unequal(tmp_path):
+    """Computes arrays on workers of unequal memory and threads, none of which is paused, spills, or is nearly full."""
+    workers = {
+        name: {"cls": distributed.Nanny, "options": {"nthreads": threads, "memory_limit": memory}}
+        for name, (threads, memory) in UNEQUAL.items()
+    }
+    scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": ":0"}}
+    config = {"temporary-directory": str(tmp_path), "distributed.comm.timeouts.connect": "60s"}
+    with (
+        dask.config.set(config),
+        distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        first_workers = set(workers_of_cluster(client))
+        yield dask.compute
+        found = client.run(usage)
+        events = [event for told in client.get_events().values() for _, event in told if isinstance(event, dict)]
+        assert "paused" not in [event.get("status") for event in events]
+        assert set(found) == first_workers
+        for peak, limit, spilled in found.values():
+            assert not spilled
+            assert peak < 0.75 * limit, f"{peak / MIB:.0f} of {limit / MIB:.0f} MiB"
+
+
+def made_of(chunks):
+    return da.map_blocks(
+        lambda block_id: keys_of_chunk(block_id[0], chunks),
+        chunks=((UNEQUAL_KEYS,) * chunks,),
+        dtype="i8",
+        meta=np.empty(0, "i8"),
+    )
+
+
+def steps_of(block):
+    """Whether a chunk is consecutive numbers, with the first one and their number."""
+    return np.array([[int(np.array_equal(block, np.arange(len(block)) + block[0])), block[0], len(block)]])
+
+
+def wrong_ranks(block, block_id):
+    """How many ranks of a chunk are not those of its keys."""
+    return np.array([np.count_nonzero(block != keys_of_chunk(block_id[0]) + 1)])
+
+
+def assert_consecutive(array, size):
+    """Chunks are all numbers from 0 on."""
+    ((found),) = dask.compute(array.map_blocks(steps_of, chunks=(1, 3), new_axis=1, dtype="i8"))
+    good, first, length = found[found[:, 2] > 0].T
+    assert good.all()
+    assert first.tolist() == [0, *np.cumsum(length)[:-1]]
+    assert length.sum() == size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sort", "rank", "unique"])
+def test_workers_of_unequal_memory_and_threads(unequal, name):
+    if name == "sort":
+        assert_consecutive(dask_gpusort.sort(made_of(MANY)), MANY * UNEQUAL_KEYS)
+    elif name == "unique":
+        assert_consecutive(dask_gpusort.unique(made_of(FEW) // 2), FEW * UNEQUAL_KEYS // 2)
+    else:
+        found = dask_gpusort.rank(made_of(FEW), method="ordinal")
+        wrong = found.map_blocks(wrong_ranks, dtype="i8", chunks=(1,))  # which makes the keys again: Dask holds none
+        assert not np.concatenate(unequal(wrong)).any()
