@@ -35,7 +35,7 @@ def source(function=np.copy):
 
 
 def begin(client, gate):
-    """All runs but those of one chunk are kept, and no task waits on a worker: Dask keeps it there if that is paused."""
+    """All runs but those of one chunk are kept, and no task waits on a worker, where it stays if that is paused."""
 
     def wait(block, block_id=None):
         if block_id[0] == 3:
