@@ -205,14 +205,14 @@ def scale(world: World, workers: int) -> Iterator[bool]:
 
 @contextmanager
 def restart_one(world: World) -> Iterator[bool]:
-    # Without a wait for the worker, which is `settle`'s: Dask waits for two minutes.
-    world.client.restart_workers([random.choice(list(world.cluster.scheduler.workers))], wait_for_workers=False)
+    worker = random.choice(list(world.cluster.scheduler.workers))
+    world.client.restart_workers([worker], timeout=WORKERS_TIMEOUT)
     yield True
 
 
 @contextmanager
 def restart_all(world: World) -> Iterator[bool]:
-    world.client.restart(wait_for_workers=False)
+    world.client.restart(timeout=WORKERS_TIMEOUT)
     yield True
 
 

@@ -35,7 +35,7 @@ def source(function=np.copy):
 
 
 def begin(client, gate):
-    """All runs but those of one chunk are kept."""
+    """All runs but those of one chunk are kept, and no task waits on a worker, where it stays if that is paused."""
 
     def wait(block, block_id=None):
         if block_id[0] == 3:
@@ -43,12 +43,15 @@ def begin(client, gate):
             gate.arrive("chunk")
         return block
 
-    def kept(dask_scheduler):
-        return len(dask_scheduler.plugins[plugins.NAME]._keepers)
+    def waits(dask_scheduler):
+        return [len(worker.processing) for worker in dask_scheduler.workers.values()]
+
+    def are_kept(dask_scheduler):
+        return len(dask_scheduler.plugins[plugins.NAME]._keepers) >= SIZE // CHUNK - 1
 
     futures = client.compute(runs.results(source(wait)))
-    least = SIZE // CHUNK - 1
-    gangs.until(lambda: gate.arrived("chunk") and client.run_on_scheduler(kept) >= least, "runs")
+    gangs.until(lambda: gate.arrived("chunk") and client.run_on_scheduler(are_kept), "runs")
+    gangs.until(lambda: sum(client.run_on_scheduler(waits)) == 1, "the task at the gate alone")
     return futures
 
 
