@@ -95,7 +95,7 @@ def run_program(
     elif makes:
         steps.append(Merge(merged, makes))
     else:
-        steps += [Number(merged), Total()]
+        steps += [Number(merged, replies=False), Total()]
         outputs = [((len(steps) - 1, 0), (), np.dtype(np.int64))]
     made = [Output(np.empty_like(array._meta, shape=(0,) * len(one), dtype=dtype), one) for _, one, dtype in outputs]
     found = tuple(Result(*which) for which, *_ in outputs)
@@ -160,7 +160,8 @@ def plan_distinct(
         chunks = InputChunks(sizes, workers=holders if len(holders) == len(sizes) else [])
         divided = divide_distinct(request.order, chunks, columns, exchange, workers, setting("groups"), second)
         division = replace(divided, instead_of=instead_of)
-    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources, division)
+    on_device, sides = device_order(request), second is not None
+    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, on_device, sources, division, sides)
     note(plan)
     return plan
 

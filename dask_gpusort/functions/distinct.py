@@ -310,10 +310,12 @@ class Number(Superstep):
     keeps = True
 
     merged: Merged
+    replies: bool = True  # whether replies follow, or the number of tie groups is all that is wanted
 
     def work(self, given: Given) -> Made:
-        merged = self._join_with_positions([run for _, run in self.merged.arrived(given)])
-        return Made(self.merged.number(merged).header, stays=merged)
+        arrived = [run for _, run in self.merged.arrived(given)]
+        merged = self._join_with_positions(arrived) if self.replies else self.merged.join(arrived)
+        return Made(self.merged.number(merged).header, stays=merged if self.replies else merged[:0])
 
     def _join_with_positions(self, runs: Sequence[Run]) -> Run:
         """Merge runs; the last column is the positions of the keys as they arrived, for the replies."""
