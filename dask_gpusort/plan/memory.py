@@ -148,16 +148,21 @@ def tied_bytes(rows: float, itemsize: int) -> float:
 def arrived_bytes(itemsize: int, count_bytes: int, columns: Columns, kept: bool) -> float:
     """Count bytes of the host for each distinct key of a group whose `columns` arrive too, perhaps from `kept` runs."""
     # Slices of kept runs are copied, end to end; others are views, which the merge joins. First positions are made
-    # those in the whole input. For replies only positions move with the keys, and a second task reads what was merged.
+    # those in the whole input. For replies only positions move with the keys.
     sent, firsts = count_bytes * columns.counts + FIRST_BYTES * columns.firsts, FIRST_BYTES * columns.firsts
     pieces, joined = (itemsize + sent, 0) if kept else (0, itemsize)
-    if not columns.inverse:
-        joined += firsts or sent * (not kept)
-        merged = itemsize + sent + MERGE_BYTES + itemsize + firsts  # with the results
-        return pieces + max(joined + firsts + MERGE_BYTES + itemsize, merged) + 0.5
-    made = REPLY_BYTES + max(FIRST_BYTES, itemsize + COUNTING_BYTES * columns.counts + firsts)
-    reply = (itemsize + sent + ARRIVED_POSITION_BYTES) * kept + made
-    return max(pieces + joined + firsts + 2 * ARRIVED_POSITION_BYTES + MERGE_BYTES + itemsize, reply) + 0.5
+    if columns.inverse:
+        return pieces + joined + firsts + 2 * ARRIVED_POSITION_BYTES + MERGE_BYTES + itemsize + 0.5
+    joined += firsts or sent * (not kept)
+    made = itemsize + sent + MERGE_BYTES + itemsize + firsts
+    return pieces + max(joined + firsts + MERGE_BYTES + itemsize, made) + 0.5
+
+
+def replied_bytes(itemsize: int, count_bytes: int, columns: Columns, kept: bool) -> float:
+    """Count bytes of the host for each distinct key of a group that makes replies, from what `arrived_bytes` made."""
+    merged = itemsize + count_bytes * columns.counts + FIRST_BYTES * columns.firsts + ARRIVED_POSITION_BYTES
+    results = itemsize + COUNTING_BYTES * columns.counts + FIRST_BYTES * columns.firsts
+    return merged * kept + REPLY_BYTES + max(FIRST_BYTES, results) + 0.5
 
 
 def device_bytes(itemsize: int, *steps: str) -> int:

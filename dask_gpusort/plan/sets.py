@@ -17,7 +17,7 @@ from . import counting
 from .choose import Lanes, Where, choose
 from .division import bundle_chunks, fits_gang, gang_bundles, join_small_chunks
 from .make import choose_groups
-from .memory import arrived_bytes, distinct_bytes, host_bytes, key_bytes, tied_bytes
+from .memory import arrived_bytes, distinct_bytes, host_bytes, key_bytes, replied_bytes, tied_bytes
 from .plan import Plan, StepBytes
 from .terms import (
     BY_TASKS,
@@ -95,8 +95,10 @@ class DistinctPlan:
             if self.columns == Columns():
                 merged, tied = host_bytes("merged sides" if self.sides else "merged", self.itemsize), 0.0
             else:
-                merged = arrived_bytes(self.itemsize, self.count_dtype.itemsize, self.columns, kept)
-                tied = tied_bytes(rows, self.itemsize)
+                sent = self.itemsize, self.count_dtype.itemsize, self.columns, kept
+                merged, tied = arrived_bytes(*sent), tied_bytes(rows, self.itemsize)
+                if self.columns.inverse:
+                    steps.append(StepBytes("unique-number", rows, self.row_bytes, 0, replied_bytes(*sent)))
             steps.append(StepBytes("unique-merge", rows, self.row_bytes, 0, merged, tied))
         return Plan(
             where=self.where,

@@ -122,7 +122,7 @@ FEW = ("sort", "argsort of ties", "unique of ties", "take")
 HOLDING = ("median", "quantiles")
 #: Exchanges of a cluster, and calls that have them.
 MOVING = ("runs", "gang")
-ON_WORKERS = ("sort", "sort of integers", "stable sort", "argsort", "sort_by_key", "unique of ties", "rank", "take")
+ON_WORKERS = ("sort", "sort of integers", "argsort", "unique of ties", "take")
 #: Calls that would exchange each of a thousand rows.
 OF_LANES = ("take_along_axis", "put_along_axis of rows")
 
@@ -152,13 +152,10 @@ def missed_by(name, said, taken, share, threads=1):
     return [] if close else [f"{name}: {promised:,} promised, {taken:,} taken, {taken / promised:.2f}"]
 
 
-KEPT = [
-    pytest.param(SIZES[0], FEW, id="few"),
-    *(pytest.param(size, CALLS, id=f"{size:,}", marks=pytest.mark.slow) for size in SIZES),
-]
+LARGE = [pytest.param(size, CALLS, id=f"{size:,}", marks=pytest.mark.slow) for size in SIZES]
 
 
-@pytest.mark.parametrize(("size", "names"), KEPT)
+@pytest.mark.parametrize(("size", "names"), [pytest.param(SIZES[0], FEW, id="few"), *LARGE])
 def test_peaks_of_kept_runs(size, names):
     without_cluster, peaks = map(pytest.importorskip, ("support.without_cluster", "support.worker_peaks"))
     arrays, missed = Arrays(size), []
