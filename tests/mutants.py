@@ -89,6 +89,9 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "peaks: copies of wide keys": ("return fixed + copies * width + moved", "return fixed + width + moved"),
         "peaks: companions of a run": ('moved * (step != "group")', "0"),
         "peaks: pieces that are read in the same task": ('(where == "rechunk" and what in READING)', "False"),
+        "peaks: keys that tie": ("TIED_BYTES * min(rows, TIED_KEYS) if itemsize == 8", "0.0 if itemsize == 8"),
+        "peaks: slices of kept runs": ("(itemsize + sent, 0) if kept", "(0, 0) if kept"),
+        "peaks: a portion of requests": ("group + portion, 1)", "group, 1)"),
         "peaks: labels of groups": (", chosen, most), of_labels)", ", chosen, most),)"),
         "peaks: results of groups": ("fixed += GATHERED_RESULT_BYTES * each / window", "fixed += 0"),
         "peaks: elements of groups that are gathered": (

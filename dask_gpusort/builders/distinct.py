@@ -159,7 +159,8 @@ def plan_distinct(
         chunks = InputChunks(sizes, workers=holders if len(holders) == len(sizes) else [])
         divided = divide_distinct(request.order, chunks, columns, exchange, workers, setting("groups"), second)
         division = replace(divided, instead_of=instead_of)
-    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request), sources, division)
+    on_device, sides = device_order(request), second is not None
+    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, on_device, sources, division, sides)
     note(plan)
     return plan
 

@@ -203,6 +203,7 @@ def _plan(
         by=exchange_by_group(runtime),
         group_bytes=largest_bytes(groups, *elements),
         bundle_bytes=largest_bytes(bundles, *requests),
+        row_bytes=elements[1],
     )
     return _noted(replace(plan, exchange=exchange))
 

@@ -11,13 +11,11 @@ from ..chunk.run import Run
 from ..functions.program import Ends
 from ..graph.runs.keep_and_take import check_listed, keep, open_run, take_run, take_slices
 from ..graph.runs.plugins import ExchangeTask, ListTask, RunTask
+from ..plan.positions import PORTION_REQUESTS
 from .notes import Kinds
 from .turns import Rows, Store
 
 __all__ = ["KINDS", "OnWorkers"]
-
-#: Most requests of a portion: offsets, positions and replies take some 16 MiB where elements have 8 bytes.
-PORTION_REQUESTS = 1 << 19
 
 
 class OnWorkers(Store):

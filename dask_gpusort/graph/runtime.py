@@ -172,7 +172,8 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
         return Workers(threads=len(reported or sizes) or CPU_COUNT, memory=memory, devices=True)
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
-    return Workers(threads or CPU_COUNT, min(limits, default=None), processes=len(workers))
+    apart = len({worker.get("host") for worker in workers}) > 1
+    return Workers(threads or CPU_COUNT, min(limits, default=None), processes=len(workers), apart=apart)
 
 
 def _threads_in_use() -> int:

@@ -21,7 +21,17 @@ from .division import (
     lay_out_groups,
     lay_out_members,
 )
-from .memory import GROUP_COPIES, RUN_COPIES, Turns, join_bytes, make_turns, sort_bytes
+from .memory import (
+    GROUP_COPIES,
+    MESSAGE_COPIES,
+    RUN_COPIES,
+    RUN_POSITION_BYTES,
+    Turns,
+    join_bytes,
+    make_turns,
+    sort_bytes,
+    tied_bytes,
+)
 from .sort import SortPlan
 from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Runs, Size, Workers, chunks_of_workers
 
@@ -86,7 +96,14 @@ def make_plan(
         staging_memory=workers.staging_memory,
         processes=workers.processes,
         sorts_last=sorts_last,
+        may_tie=moves_coded(order, given) and not workers.devices and workers.staging_memory is None,
+        on_devices=workers.devices,
     )
+
+
+def moves_coded(order: Order, given: InputChunks) -> bool:
+    """Whether keys are sorted as codes, and companions or positions move with them."""
+    return order.coded and given.companion_bytes > 0
 
 
 def _key_bytes(
@@ -96,14 +113,20 @@ def _key_bytes(
     if workers.devices or workers.staging_memory is not None:
         return RUN_COPIES * row_bytes, GROUP_COPIES * row_bytes
     run, group = (sort_bytes(order, given, step, last) for step in ("run", "group"))
-    # Slices of kept runs are copied, once more where they come from other workers.
-    return run, group + row_bytes * (exchange == "runs")
+    if exchange != "runs":
+        return run, group
+    group += RUN_POSITION_BYTES * given.positions
+    # Slices of kept runs are copied, end to end, so the merge joins none but positions, which it makes global. Those of
+    # other hosts come in a message, of which arrays are made before they are copied.
+    return run, max(group, MESSAGE_COPIES * row_bytes) if workers.apart else group
 
 
 def _joined_bytes(order: Order, given: InputChunks, workers: Workers) -> float:
     if workers.devices:
         return join_bytes(order, given)
-    return sum(given.sizes) * sort_bytes(order, given, "join")
+    keys = sum(given.sizes)
+    tied = tied_bytes(keys, order.transit_dtype.itemsize) if moves_coded(order, given) else 0
+    return keys * sort_bytes(order, given, "join") + tied
 
 
 def _turns_of(order: Order, given: InputChunks, exchange: Exchange, workers: Workers) -> Turns | None:

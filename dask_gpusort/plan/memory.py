@@ -47,8 +47,8 @@ NARROW_CODE_BYTES, NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 4, 16, 24
 HOST_BYTES: dict[str, tuple[float, float]] = {
     "values": (36, 2),
     "columns": (60, 2),
-    "merged": (32, 2),
-    "merged columns": (40, 2),
+    "merged": (11, 2.3),
+    "merged sides": (32, 2),
     "ranks": (68, 2),
     "ranks of groups": (58, 0),
     "needles": (60, 3),
@@ -79,9 +79,17 @@ SORT_BYTES: dict[str, dict[str, tuple[float, float]]] = {
     "floats last": {"run": (9.2, 0), "group": (7, 0.5)},
     "narrow with more": {"run": (24, 2), "group": (24, 2), "join": (26, 2), "rows": (12, 1)},
     "integers with more": {"run": (24, 2), "group": (32.2, 1), "join": (24, 2), "rows": (12, 1)},
-    "floats with more": {"run": (14, 6.9), "group": (14, 6.9), "join": (5, 5.8), "rows": (0.1, 3.15)},
+    "floats with more": {"run": (14, 6.9), "group": (32.2, 2), "join": (5, 5.8), "rows": (0.1, 3.15)},
     "compared with more": {"run": (26, 2), "group": (48, 1.55), "join": (30.6, 2.1), "rows": (24, 2.1)},
 }
+#: Keys of 8 bytes that are sorted with positions and tie in the bits that a word has beside these: bytes for each, of
+#: so many at a time (`numpy_radix.resolve_ties`; 2^17 to 2^19 keys that occur 16 times each, or 1,000 of them).
+TIED_BYTES, TIED_KEYS = 46, 1 << 18
+#: Bytes of the position of a key among those that have arrived, of a first position in the whole input, and of what a
+#: merge has for each key beside its input: a permutation, or words, and outputs.
+ARRIVED_POSITION_BYTES, FIRST_BYTES, MERGE_BYTES = 4, 8, 24
+#: Bytes for each key that has arrived of its reply, of what numbers it, and of what counts its tie group.
+REPLY_BYTES, COUNTING_BYTES = 24, 16
 #: Most bytes of a device for each key, besides a join, in the same way; "of keys" are those of an inverse, or of first
 #: positions. Measured on CuPy's pool for 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all
 #: differ, in one chunk and in four, in one row and in 64.
@@ -100,6 +108,8 @@ TURNS_FRACTION = 0.65
 KEPT_FRACTION = 1 / 2
 #: Bytes of a position in a run.
 RUN_POSITION_BYTES = 4
+#: Copies of rows that come from other hosts: a message, arrays made of it, and where they are wanted.
+MESSAGE_COPIES = 3
 #: Bundles of which shards exist before the bundle is freed: several threads cut ahead.
 CUT_BUNDLES = 2
 #: Most bundles. Smaller ones would save less than 3 % of the memory.
@@ -128,6 +138,27 @@ def sort_bytes(order: Order, given: InputChunks, step: str, last: bool = False) 
         what = "stable floats"
     fixed, copies = SORT_BYTES[what + " with more" * bool(given.companion_bytes) + " last" * last][step]
     return fixed + copies * width + moved * (step != "group")
+
+
+def tied_bytes(rows: float, itemsize: int) -> float:
+    """Count bytes of the host beside a sort of keys with positions, if keys tie."""
+    return TIED_BYTES * min(rows, TIED_KEYS) if itemsize == 8 else 0
+
+
+def arrived_bytes(itemsize: int, count_bytes: int, columns: Columns, kept: bool) -> float:
+    """Count bytes of the host for each distinct key of a group whose `columns` arrive too, perhaps from `kept` runs."""
+    # Slices of kept runs are copied, end to end; others are views, which the merge joins. First positions are made
+    # those in the whole input. For replies only positions move with the keys.
+    sent, firsts = count_bytes * columns.counts + FIRST_BYTES * columns.firsts, FIRST_BYTES * columns.firsts
+    pieces, joined = (itemsize + sent, 0) if kept else (0, itemsize)
+    if columns.inverse:
+        merging = joined + firsts + 2 * ARRIVED_POSITION_BYTES + MERGE_BYTES + itemsize
+        results = itemsize + COUNTING_BYTES * columns.counts + firsts
+        merged = itemsize + sent + ARRIVED_POSITION_BYTES + REPLY_BYTES + max(FIRST_BYTES, results)
+    else:
+        merging = joined + (firsts or sent * (not kept)) + firsts + MERGE_BYTES + itemsize
+        merged = itemsize + sent + MERGE_BYTES + itemsize + firsts
+    return pieces + max(merging, merged) + 0.5
 
 
 def device_bytes(itemsize: int, *steps: str) -> int:

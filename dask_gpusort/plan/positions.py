@@ -30,6 +30,11 @@ UNMOVED: tuple[PositionsReason, ...] = ("whole", "unknown", "empty")
 FEW_INDICES = 8
 #: Bytes that travel with an index, or are kept for it: the index, its offset in a group, its position in a bundle.
 INDEX_BYTES = 24
+#: Bytes of an offset in a group.
+OFFSET_BYTES = 8
+#: Most requests of a portion, which is read at once from kept runs: offsets, positions and replies take some 16 MiB
+#: where elements have 8 bytes.
+PORTION_REQUESTS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,7 @@ class PositionsExchange:
     by: Exchange  # how they move: of "runs", workers keep what moves, in memory or in files
     group_bytes: float  # of the largest group, nan if unknown
     bundle_bytes: float  # of what the largest bundle requests, nan if unknown
+    row_bytes: int  # of an element, or a row
 
     @property
     def driver(self) -> str:
@@ -170,9 +176,16 @@ class PositionsPlan:
         array, exchange = self.array, self.exchange
         if exchange is not None:
             group, bundle = exchange.group_bytes, exchange.bundle_bytes
-            # Of tasks, the figures are measured; what is taken from kept runs is copied once more.
-            copies, read = (2, 1) if exchange.by == "runs" else (1.1, 0.85)
-            return [("source", group, copies), ("requests", bundle, copies), ("read", group + bundle, read)]
+            if exchange.by != "runs":  # the figures are measured
+                return [("source", group, 1.1), ("requests", bundle, 1.1), ("read", group + bundle, 0.85)]
+            # What is kept is there twice for a moment. A portion of the offsets for a group is read at once, what is
+            # found of it is kept. For writes the bytes of the groups are with those of the offsets and values.
+            if array.index_bytes:
+                return [("requests", bundle, 1.3), ("write", group, 1.05)]
+            portion = min(array.indices, PORTION_REQUESTS) * (OFFSET_BYTES + 2 * exchange.row_bytes)
+            filled = bundle * exchange.row_bytes / (exchange.row_bytes + INDEX_BYTES)
+            filled += min(filled, PORTION_REQUESTS * exchange.row_bytes)
+            return [("source", group, 2), ("requests", bundle, 1.1), ("read", group + portion, 1), ("fill", filled, 1)]
         if self.strategy == "gang":
             return [("take-gang", array.bytes, 2)]
         if self.strategy == "gather":  # one task joins the chunks of the same lanes

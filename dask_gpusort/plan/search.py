@@ -11,7 +11,7 @@ import numpy as np
 
 from ..order import Order, holds_objects
 from .division import chunk_ranges, runs_of_threads
-from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small
+from .memory import BUNDLE_COPIES, JOIN_COPIES, host_bytes, is_small, tied_bytes
 from .plan import Plan, StepBytes
 from .terms import Exchange, InputChunks, Runs, Size, Workers, format_chunks, format_count, format_size
 
@@ -117,7 +117,7 @@ class SearchPlan:
         keys, needles = _largest(self.searched.keys, self.groups), _largest(self.searched.needles, self.bundles) / width
         join = StepBytes("search-join", keys, 1, JOIN_COPIES)
         if not self.joined:
-            return join, StepBytes("search-sort", needles, width, BUNDLE_COPIES)
+            return join, StepBytes("search-sort", needles, width, BUNDLE_COPIES, stays=tied_bytes(needles, width))
         threads = 1 if self.sources else self.workers.threads / max(self.workers.processes, 1)
         return join, StepBytes("search-scatter", threads * needles, width, 0, host_bytes("needles", width), keys)
 

@@ -17,7 +17,7 @@ from . import counting
 from .choose import Lanes, Where, choose
 from .division import bundle_chunks, fits_gang, gang_bundles, join_small_chunks
 from .make import choose_groups
-from .memory import distinct_bytes, host_bytes, key_bytes
+from .memory import arrived_bytes, distinct_bytes, host_bytes, key_bytes, tied_bytes
 from .plan import Plan, StepBytes
 from .terms import (
     BY_TASKS,
@@ -62,6 +62,7 @@ class DistinctPlan:
     key_bytes: float  # bytes for each key that the task takes which finds the distinct keys of a chunk
     sources: Runs = ()  # the chunks of each member of a gang
     division: Division | None = None  # of "sort" and "gang", and of sets of two arrays in one chunk
+    sides: bool = False  # whether it is of two arrays
 
     @property
     def count_dtype(self) -> np.dtype[Any]:
@@ -95,8 +96,13 @@ class DistinctPlan:
         if spread is not None:
             instead = f"exchange {spread.exchange} in place of {spread.instead_of}"
             notes = (ALL_DIFFER, *[instead] * bool(spread.instead_of))
-            merged = host_bytes("merged" if self.columns == Columns() else "merged columns", self.itemsize)
-            steps.append(StepBytes("unique-merge", self.keys / spread.groups, self.row_bytes, 0, merged))
+            rows, kept = self.keys / spread.groups, spread.exchange == "runs"
+            if self.columns == Columns():
+                merged, tied = host_bytes("merged sides" if self.sides else "merged", self.itemsize), 0.0
+            else:
+                merged = arrived_bytes(self.itemsize, self.count_dtype.itemsize, self.columns, kept)
+                tied = tied_bytes(rows, self.itemsize)
+            steps.append(StepBytes("unique-merge", rows, self.row_bytes, 0, merged, tied))
         return Plan(
             where=self.where,
             why=self.why,
@@ -205,6 +211,7 @@ def make_distinct_plan(
     device_order: Order | None = None,
     sources: Runs = (),
     division: Division | None = None,
+    sides: bool = False,
 ) -> DistinctPlan:
     """Plan distinct keys, of which `columns` are wanted besides the values.
 
@@ -220,4 +227,4 @@ def make_distinct_plan(
         largest = max(sum(sizes[chunk] for chunk in own) for own in parts)
     on_host = host_bytes("values" if columns == Columns() else "columns", itemsize)
     a_key = key_bytes(device_order, distinct_bytes(itemsize, columns), on_host)
-    return DistinctPlan(where, why, len(sizes), keys, largest, itemsize, columns, a_key, sources, division)
+    return DistinctPlan(where, why, len(sizes), keys, largest, itemsize, columns, a_key, sources, division, sides)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
-from .memory import Turns
+from .memory import Turns, tied_bytes
 from .plan import Plan, StepBytes
 from .terms import BY_TASKS, Exchange, Runs, Size, format_count, format_size
 
@@ -70,6 +70,8 @@ class SortPlan:
     instead_of: str = ""  # the exchange in whose place this one is, and why; else empty
     processes: int = 0  # as in `Workers`
     sorts_last: bool = False  # whether chunks are divided at splitters, and groups alone are sorted
+    may_tie: bool = False  # whether keys of the host that tie take more (see `memory.tied_bytes`)
+    on_devices: bool = False  # whether the chunks are on GPUs
 
     @property
     def by_tasks(self) -> bool:
@@ -156,8 +158,8 @@ class SortPlan:
             return (StepBytes("sort-gang", 0, 0, stays=self._member_bytes(max(bundles))),)
         group = (1 + self.unresolved) * max(self._group_sizes, default=0)
         return (
-            StepBytes("sort-local", self._longest, self.row_bytes, 0, self.key_bytes[0]),
-            StepBytes("sort-merge", group, self.row_bytes, 0, self.key_bytes[1]),
+            StepBytes("sort-local", self._longest, self.row_bytes, 0, self.key_bytes[0], self._tied(self._longest)),
+            StepBytes("sort-merge", group, self.row_bytes, 0, self.key_bytes[1], self._tied(group)),
         )
 
     @property
@@ -201,6 +203,9 @@ class SortPlan:
         largest = max((1 + self.unresolved) * self.group_bytes / self.row_bytes, self._longest)
         return step_bytes(self.order, largest, self.row_bytes - self.order.transit_dtype.itemsize)
 
+    def _tied(self, rows: float) -> float:
+        return tied_bytes(rows, self.order.transit_dtype.itemsize) if self.may_tie else 0
+
     def _member_bytes(self, bundle: float) -> float:
         """Count peak bytes of a member of a gang with so many keys."""
         # It has its sorted keys, which are kept until all shards have arrived; shards that are copied before they are
@@ -208,7 +213,16 @@ class SortPlan:
         # group twice if there are more than two runs.
         made = max(self._group_sizes)
         group = (1 + self.unresolved) * made
-        return (bundle + group * (1 - 1 / len(self.sources)) + max(bundle, made + group)) * self.row_bytes
+        arrives = group * (1 - 1 / len(self.sources))
+        if self.on_devices:
+            return (bundle + arrives + max(bundle, made + group)) * self.row_bytes
+        # On the host, the last run is sorted beside the others. The merge joins what has arrived, and others may not
+        # have fetched their shards yet. Chunks are copied out of a merged group.
+        run, merged = self.key_bytes
+        sorts = (bundle - self._longest) * self.row_bytes + self._longest * run + self._tied(self._longest)
+        unsent = bundle * (1 - 1 / len(self.sources))
+        merges = max(group * merged + self._tied(group), 2 * made * self.row_bytes)
+        return max(sorts, (2 * bundle + arrives) * self.row_bytes, (unsent + group) * self.row_bytes + merges)
 
     @property
     def _group_sizes(self) -> list[float]:

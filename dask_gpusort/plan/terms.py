@@ -30,6 +30,7 @@ class Workers:
     #: Bytes of the GPU on which chunks and groups of the host are sorted, some at a time.
     staging_memory: int | None = None
     processes: int = 0  # worker processes of a cluster; 0 without a cluster
+    apart: bool = False  # whether these are on several hosts
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.positions import (
+    PORTION_REQUESTS,
     Addressed,
     PositionsExchange,
     PositionsPlan,
@@ -88,9 +89,16 @@ def test_largest_bytes():
 
 
 def test_projected_bytes():
-    exchange = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 300)
-    assert PositionsPlan("exchange", "long", LONG, 0, exchange).stated.peak == 600
-    assert PositionsPlan("exchange", "long", LONG, 0, replace(exchange, bundle_bytes=50)).stated.peak == 200
+    exchange, few = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 320, 8), replace(LONG, indices=10)
+
+    def steps_of(array, by="runs"):
+        steps = PositionsPlan("exchange", "long", array, 0, replace(exchange, by=by)).stated.steps
+        return {step.name: round(step.bytes) for step in steps}
+
+    assert steps_of(few) == {"source": 200, "requests": 352, "read": 100 + 10 * 24, "fill": 160}
+    assert steps_of(LONG)["read"] == 100 + PORTION_REQUESTS * 24
+    assert steps_of(replace(few, index_bytes=16)) == {"requests": 416, "write": 105}
+    assert steps_of(few, "tasks") == {"source": 110, "requests": 352, "read": 357}
     assert PositionsPlan("gather", "shared", LONG, 0).stated.peak == 1.01 * LONG.bytes
     rows = replace(LONG, size=MIB, lanes=64, chunks=1, blocks=16)
     assert PositionsPlan("blocks", "whole", rows, 0).stated.peak == rows.bytes / 16
@@ -99,7 +107,7 @@ def test_projected_bytes():
 
 
 def test_text():
-    exchange = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 300)
+    exchange = PositionsExchange(((0, 1), (2, 3)), ((0, 1, 2, 3),), "runs", 100, 300, 8)
     text = PositionsPlan("exchange", "long", LONG, 0, exchange).stated.text
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert list(lines) == ["lanes", "indices", "strategy", "moves", "steps"]

@@ -14,7 +14,7 @@ from dask_gpusort.drivers.turns import Blocks
 from dask_gpusort.functions.lookup import Question, join_keys
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers
-from dask_gpusort.plan.memory import host_bytes
+from dask_gpusort.plan.memory import TIED_BYTES, host_bytes
 from dask_gpusort.plan.search import (
     GROUP_SHARE,
     JOIN_COPIES,
@@ -111,7 +111,7 @@ def test_moved_and_projected_bytes():
     assert many.stated.peak == 8 + 2 * 1000 * host_bytes("needles", 8)  # two threads of a worker
     groups = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, 5)
     assert groups.moved_bytes == 8000 + 320 + 320
-    assert groups.stated.peak == max(JOIN_COPIES * 1600, 5 * 320)
+    assert groups.stated.peak == max(JOIN_COPIES * 1600, 5 * 320 + TIED_BYTES * 40)
     assert math.isnan(planned([800, math.nan], [80], Workers(2), None, None).stated.peak)
 
 

@@ -41,7 +41,7 @@ def calls_of(work: Callable[[], Any]) -> int:
     return calls
 
 
-class _Tasks(Callback):
+class Tasks(Callback):
     """Measure the most bytes that one task takes beside what is there before it."""
 
     most = before = 0
@@ -52,14 +52,18 @@ class _Tasks(Callback):
 
     def _posttask(self, key: Any, value: Any, graph: Any, state: Any, worker: Any) -> None:
         if not str(key).startswith("finalize"):  # Dask concatenates the chunks of results
-            self.most = max(self.most, tracemalloc.get_traced_memory()[1] - self.before)
+            self.note()
+
+    def note(self) -> None:
+        """Note the peak of the task up to now."""
+        self.most = max(self.most, tracemalloc.get_traced_memory()[1] - self.before)
 
 
-def peak_of_tasks(arrays: Any) -> int:
+def peak_of_tasks(arrays: Any, tasks: Tasks | None = None) -> int:
     """Bytes of the task that takes most to compute some arrays, with its result and without its input."""
     tracemalloc.start()
     try:
-        with _Tasks() as tasks:
+        with tasks or Tasks() as tasks:
             dask.compute(arrays, scheduler="synchronous")
         return tasks.most
     finally:

@@ -164,7 +164,7 @@ class Checked:
 
     def __init__(self) -> None:
         self.lost: dict[int, RunIsGone] = {}  # what cannot be read, by its number
-        self._block, self._filled = _block(), 0
+        self._filled = 0
         self._waiting: list[tuple[int, int, bytes, np.ndarray, np.ndarray]] = []
 
     def read(self, number: int, file: Opens, piece: Piece, offset: int, data: np.ndarray) -> None:
@@ -186,7 +186,7 @@ class Checked:
             parts = -(-min(BLOCK_BYTES, stop - begin) // PART_BYTES)
             if self._filled + parts * PART_BYTES > BLOCK_BYTES:
                 self.check()
-            block = self._block[self._filled : self._filled + parts * PART_BYTES]
+            block = _block()[self._filled : self._filled + parts * PART_BYTES]
             size = min(len(block), length - begin)
             block[size:] = 0
             try:
@@ -201,7 +201,9 @@ class Checked:
 
     def check(self) -> None:
         """Compare the checksums of what has been read, and copy it to where it is wanted."""
-        found = checksums(self._block[: self._filled])
+        if not self._waiting:  # all was in memory
+            return
+        found = checksums(_block()[: self._filled])
         for number, start, sums, read, wanted in self._waiting:
             first = start // PART_BYTES * 8
             if found[first : first + len(sums)] != sums:
