@@ -542,8 +542,8 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "graph/test_many_chunks.py": {
         "notes: all that are combined": (
-            "combine_notes, step.lean, List(*own))",
-            "combine_notes, step.lean, List(own[0]))",
+            "combine_notes, step.lean, List(*own), kind",
+            "combine_notes, step.lean, List(own[0]), kind",
         ),
         "runs: eight for each thread of a cluster": ("RUNS_PER_THREAD if workers.processes else 1", "1"),
         "runs: of bounded size": ("share /= math.ceil(share / min(RUN_BYTES,", "share /= math.ceil(1 / min(RUN_BYTES,"),
@@ -570,7 +570,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "security: rows of a run": ("if not 0 <= start <= stop <= len(handle):", "if False:"),
         "security: runs of another task": ("if name not in self.names(key):", "if False:"),
-        "security: modes of files": ("os.O_EXCL, 0o600))", "os.O_EXCL, 0o644))"),
+        "security: modes of files": ("BINARY, 0o600))", "BINARY, 0o644))"),
         "security: a planted folder": ("if not stat.S_ISDIR(found.st_mode) or found.st_uid != own:", "if False:"),
         "security: a folder that others may write to": ("os.chmod(folder, OWNER_ONLY)", "pass"),
     },

@@ -86,7 +86,7 @@ def run_program(
     outputs: list[Any] = [((len(steps), at), unknown, dtype) for at, dtype in enumerate(results.values())]
     if reply is not None:
         make, replies, divided = reply
-        steps += [Reply(merged, makes, make, plan.reply_dtype), Spread(make.place, divided)]
+        steps += [Reply(merged, makes, make, plan.reply_dtype), Spread(make.in_whole, divided)]
         outputs.append(((len(steps) - 1, 0), array.chunks, replies))
     elif sides is not None:
         second, keep = sides

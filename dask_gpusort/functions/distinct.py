@@ -108,7 +108,7 @@ class NumberOf:
     def __call__(self, numbered: Numbered) -> Any:
         return numbered.groups.numbers
 
-    def place(self, numbers: Any, offset: Offset) -> Any:
+    def in_whole(self, numbers: Any, offset: Offset) -> Any:
         """What they are in the whole."""
         return numbers.astype(np.int64) + offset.number
 
@@ -137,7 +137,7 @@ class RankOf:
             ranks = np.where(nans, 0, ranks)
         return ranks
 
-    def place(self, replies: Any, offset: Offset) -> Any:
+    def in_whole(self, replies: Any, offset: Offset) -> Any:
         """The ranks in the whole."""
         halves = self.ranking.method == "average"
         ranks = replies.astype(np.int64)
@@ -370,7 +370,7 @@ class Spread(Superstep):
 
     stage = "unique-spread"
 
-    place: Callable[[Any, Offset], Any]
+    in_whole: Callable[[Any, Offset], Any]
     divided: bool = False  # whether replies are divided by the number of keys that are not NaN, at least 1
 
     def work(self, given: Given) -> Made:
@@ -378,7 +378,7 @@ class Spread(Superstep):
         headers = given.decision
         before, nans = np.cumsum(headers, axis=0) - headers, int(headers[:, 2].sum())
         placed = [
-            self.place(run.keys, Offset(int(before[group, 0]), int(before[group, 1]), nans))
+            self.in_whole(run.keys, Offset(int(before[group, 0]), int(before[group, 1]), nans))
             for group, run in given.pieces
         ]
         known = ops_for(placed[0]).concatenate(placed)

@@ -51,24 +51,22 @@ def make_plan(
     counting.check_method(order, method)
     workers = replace(workers, devices=workers.devices or exchange == "device")  # which exchanges as CuPy chunks are
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
-    joins = exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if exchange == "gang":
         laid_out = lay_out_members(chunks, len(sources))
     else:
-        if joins:
+        if exchange == "join":
             groups = 1
         elif groups is None and sorts_last:
             groups = groups_sorted_last(sum(given.sizes) * row_bytes, workers.threads)
         elif groups is None:
             groups = choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
-            if turns is not None:
-                groups = max(groups, turns.num_groups(len(sources), len(chunks)))
+            groups = max(groups, turns.num_groups(len(sources), len(chunks)) if turns else 0)
         parts = tuple((0, len(chunks), part, groups) for part in range(groups))
         laid_out = parts if sorts_last else lay_out_groups(chunks, groups)
     samples = radix_bits = candidates = 0
-    if not (joins or sorts_last):
+    if exchange != "join" and not sorts_last:
         samples = counting.choose_samples(len(runs), len(laid_out), workers.staging_memory is not None)
         if exchange not in BY_BUNDLES and counting.unresolved_share(len(laid_out), samples) > counting.MOST_UNRESOLVED:
             candidates = counting.CANDIDATES_PER_GROUP * len(laid_out)
@@ -90,13 +88,13 @@ def make_plan(
         runs=runs,
         sources=sources,
         cut_first=cuts_first(turns, len(sources), len(laid_out)),
-        joined_bytes=_joined_bytes(order, given, workers) if joins or workers.threads == 1 else 0,
+        joined_bytes=_joined_bytes(order, given, workers) if exchange == "join" or workers.threads == 1 else 0,
         turns=turns,
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
         processes=workers.processes,
         sorts_last=sorts_last,
-        may_tie=moves_coded(order, given) and not workers.devices and workers.staging_memory is None,
+        may_tie=moves_coded(order, given),
         on_devices=workers.devices,
     )
 

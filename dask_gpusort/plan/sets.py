@@ -17,7 +17,7 @@ from . import counting
 from .choose import Lanes, Where, choose
 from .division import bundle_chunks, fits_gang, gang_bundles, join_small_chunks
 from .make import choose_groups
-from .memory import arrived_bytes, distinct_bytes, host_bytes, key_bytes, tied_bytes
+from .memory import arrived_bytes, distinct_bytes, host_bytes, key_bytes
 from .plan import Plan, StepBytes
 from .terms import (
     BY_TASKS,
@@ -98,11 +98,10 @@ class DistinctPlan:
             notes = (ALL_DIFFER, *[instead] * bool(spread.instead_of))
             rows, kept = self.keys / spread.groups, spread.exchange == "runs"
             if self.columns == Columns():
-                merged, tied = host_bytes("merged sides" if self.sides else "merged", self.itemsize), 0.0
+                taken = rows * host_bytes("merged sides" if self.sides else "merged", self.itemsize)
             else:
-                merged = arrived_bytes(self.itemsize, self.count_dtype.itemsize, self.columns, kept)
-                tied = tied_bytes(rows, self.itemsize)
-            steps.append(StepBytes("unique-merge", rows, self.row_bytes, 0, merged, tied))
+                taken = arrived_bytes(rows, self.itemsize, self.count_dtype.itemsize, self.columns, kept)
+            steps.append(StepBytes("unique-merge", rows, self.row_bytes, 0, 0, taken))
         return Plan(
             where=self.where,
             why=self.why,

@@ -37,7 +37,7 @@ HANDLE_BYTES = 512
 #: tells them: a sort takes some 10 s a GiB.
 SLICE_SECONDS, SMALL_SLICE, MANY_SLICES = 40e-6, 1 << 14, 1 << 18
 #: Seconds of the scheduler for a task, and from how many on, in all, a plan tells them.
-TASK_SECONDS, TOLD_SECONDS = 0.6e-3, 30.0
+TASK_SECONDS, LONG_SECONDS = 0.6e-3, 30.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SortPlan:
     instead_of: str = ""  # the exchange in whose place this one is, and why; else empty
     processes: int = 0  # as in `Workers`
     sorts_last: bool = False  # whether chunks are divided at splitters, and groups alone are sorted
-    may_tie: bool = False  # whether keys of the host that tie take more (see `memory.tied_bytes`)
+    may_tie: bool = False  # whether keys that tie take more, on the host (see `memory.tied_bytes`)
     on_devices: bool = False  # whether the chunks are on GPUs
 
     @property
@@ -189,13 +189,13 @@ class SortPlan:
         # Those of the source too.
         tasks = len(self.sizes) + len(self.chunks) + runs * (1 + bool(self.candidates))
         tasks += groups * (groups != len(self.chunks))
-        size, told = sum(self.sizes) * self.row_bytes / max(slices, 1), list[str]()
+        size, found = sum(self.sizes) * self.row_bytes / max(slices, 1), list[str]()
         if slices > MANY_SLICES and size < SMALL_SLICE:
             seconds = f"{SLICE_SECONDS * 2**30 / max(size, 1):.1f} s of a thread a GiB"
-            told.append(f"{slices:,} slices of {format_size(size)} take some {seconds}: use larger chunks")
-        if tasks * TASK_SECONDS > TOLD_SECONDS:
-            told.append(f"its tasks take some {tasks * TASK_SECONDS:,.0f} s of the scheduler: use larger chunks")
-        return tuple(told) if self.exchange == "runs" else ()
+            found.append(f"{slices:,} slices of {format_size(size)} take some {seconds}: use larger chunks")
+        if tasks * TASK_SECONDS > LONG_SECONDS:
+            found.append(f"its tasks take some {tasks * TASK_SECONDS:,.0f} s of the scheduler: use larger chunks")
+        return tuple(found) if self.exchange == "runs" else ()
 
     @property
     def step_bytes(self) -> float:
@@ -204,7 +204,8 @@ class SortPlan:
         return step_bytes(self.order, largest, self.row_bytes - self.order.transit_dtype.itemsize)
 
     def _tied(self, rows: float) -> float:
-        return tied_bytes(rows, self.order.transit_dtype.itemsize) if self.may_tie else 0
+        on_host = not self.on_devices and self.staging_memory is None
+        return tied_bytes(rows, self.order.transit_dtype.itemsize) if self.may_tie and on_host else 0
 
     def _member_bytes(self, bundle: float) -> float:
         """Count peak bytes of a member of a gang with so many keys."""

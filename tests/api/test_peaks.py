@@ -50,10 +50,10 @@ CALLS = {
     "rows": (lambda a: (gs.sort, a.rows, 1), None),
     "rechunked rows": (lambda a: (gs.sort, a.tiles, 1), None),
     "argsort": (lambda a: (gs.argsort, a.x), 0.47),  # more if most keys tie
-    "argsort of ties": (lambda a: (gs.argsort, a.repeated), None),
+    "argsort of ties": (lambda a: (gs.argsort, a.repeated), 0.6),
     "argsort of rows": (lambda a: (gs.argsort, a.tiles, 1), 0.67),  # of short rows more
     "sort_by_key": (lambda a: (gs.sort_by_key, a.x, a.y), 0.5),  # as argsort
-    "sort_by_key of ties": (lambda a: (gs.sort_by_key, a.repeated, a.y), None),
+    "sort_by_key of ties": (lambda a: (gs.sort_by_key, a.repeated, a.y), 0.6),
     "lexsort": (lambda a: (gs.lexsort, [a.x, a.few]), None),
     "merge_sorted": (lambda a: (gs.merge_sorted, a.x.map_blocks(np.sort).persist(scheduler="synchronous")), None),
     "is_sorted": (lambda a: (gs.is_sorted, a.x), None),
@@ -86,7 +86,7 @@ CALLS = {
     "rank in groups": (lambda a: (lambda x: gs.rank(x, 1, by=a.even_labels), a.rows), None),
     "unique": (lambda a: (gs.unique, a.x), 0.5),
     "unique with all": (lambda a: (gs.unique, a.x, True, True, True), 0.53),
-    "unique of ties": (lambda a: (gs.unique, a.repeated, True, True, True), None),
+    "unique of ties": (lambda a: (gs.unique, a.repeated, True, True, True), 0.6),
     "unique of few": (lambda a: (gs.unique, a.few, True, True, True), 0.25),
     "nunique": (lambda a: (gs.nunique, a.x), 0.6),
     "mode": (lambda a: (gs.mode, a.few), 0.17),

@@ -30,7 +30,7 @@ def program(dtype, columns, groups, makes, reply=None, samples=4, divided=False,
     if reply is None:
         return (*first, distinct.Merge(merged, makes))
     answered = distinct.Reply(merged, makes, reply, np.dtype(counts))
-    return (*first, answered, distinct.Spread(reply.place, divided))
+    return (*first, answered, distinct.Spread(reply.in_whole, divided))
 
 
 def arrays_of(drawn, dtype):
