@@ -187,7 +187,9 @@ class PositionsPlan:
             filled += min(filled, PORTION_REQUESTS * exchange.row_bytes)
             return [("source", group, 2), ("requests", bundle, 1.1), ("read", group + portion, 1), ("fill", filled, 1)]
         if self.strategy == "gang":
-            return [("take-gang", array.bytes, 2)]
+            # All pieces and the whole; what others have not fetched of its own; and what it has read.
+            own = (array.bytes + array.indices * array.lanes * array.itemsize) / len(self.sources)
+            return [("take-gang", 2 * array.bytes + own, 1)]
         if self.strategy == "gather":  # one task joins the chunks of the same lanes
             copies = 1.55 if array.index_bytes and array.lanes > 1 else 1.01
             return [("take-join", array.lanes * array.size * array.itemsize / array.blocks, copies)]

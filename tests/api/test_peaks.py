@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 import dask
 import dask.array as da
@@ -11,6 +12,7 @@ import pytest
 from support.peaks import peak_of, peak_of_tasks
 
 import dask_gpusort as gs
+from dask_gpusort.chunk.merge_choice import most_merged_runs
 from dask_gpusort.graph.explain import explained
 
 #: Bytes of Python's own objects in a task.
@@ -120,9 +122,9 @@ FEW = ("sort", "argsort of ties", "unique of ties", "take")
 
 #: Calls whose plan counts what all tasks hold, and the source.
 HOLDING = ("median", "quantiles")
-#: Exchanges of a cluster, and calls that have them.
+#: Exchanges of a cluster, and calls that have them. A gang of distinct keys took 0.6 to 1.04 of its promise there.
 MOVING = ("runs", "gang")
-ON_WORKERS = ("sort", "sort of integers", "argsort", "unique of ties", "take")
+ON_WORKERS = ("sort", "sort of integers", "argsort", "take")
 #: Calls that would exchange each of a thousand rows.
 OF_LANES = ("take_along_axis", "put_along_axis of rows")
 
@@ -140,16 +142,14 @@ def test_promised_peaks(size, driver):
         taken, share = peak_of_tasks(found), known or CLOSE
         if name in HOLDING and "passes" in said.detail:
             taken = peak_of(partial(dask.compute, found, scheduler="synchronous")) + arrays.x.nbytes
-        if not share * said.peak <= taken <= said.peak + OBJECTS:
-            missed.append(f"{name}: {said.peak:,} promised, {taken:,} taken, {taken / said.peak:.2f}")
+        missed += missed_by(name, said, taken, share)
     assert not missed, "\n".join(missed)
 
 
-def missed_by(name, said, taken, share, threads=1):
+def missed_by(name, said, taken, share, more=OBJECTS):
     """What is wrong with a promise; empty if nothing is."""
-    promised = said.peak * threads
-    close = share * promised <= taken <= promised + threads * OBJECTS
-    return [] if close else [f"{name}: {promised:,} promised, {taken:,} taken, {taken / promised:.2f}"]
+    close = share * said.peak <= taken <= said.peak + more
+    return [] if close else [f"{name}: {said.peak:,} promised, {taken:,} taken, {taken / said.peak:.2f}"]
 
 
 LARGE = [pytest.param(size, CALLS, id=f"{size:,}", marks=pytest.mark.slow) for size in SIZES]
@@ -172,29 +172,30 @@ def test_peaks_of_kept_runs(size, names):
     assert not missed, "\n".join(missed)
 
 
+#: Bytes of a worker's own messages and lists.
+OF_WORKERS = 1 << 20
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 2])
-def test_peaks_on_workers(threads, workers_fork_from_a_server):
-    """Of two processes, in kept runs and gangs: two threads take at most twice what one is promised."""
+def test_peaks_on_workers(workers_fork_from_a_server):
+    """Of two processes of one thread, in kept runs and gangs."""
+    # With more threads a result that has not come to Dask's memory cannot be told from what another task takes.
     distributed, peaks = pytest.importorskip("distributed"), pytest.importorskip("support.worker_peaks")
-    options = {"n_workers": 2, "threads_per_worker": threads, "memory_limit": "2GiB", "dashboard_address": ":0"}
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "2GiB", "dashboard_address": ":0"}
     missed = []
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         client.register_plugin(peaks.Meter())
-        for number, size in enumerate((SIZES[0], *SIZES)):
+        client.run(most_merged_runs, np.dtype(np.uint64))  # it is measured once in a process
+        for number, size in enumerate(SIZES):
             arrays = Arrays(size)
-            of_client = {name: one for name, one in vars(arrays).items() if isinstance(one, da.Array)}
-            vars(arrays).update({name: one.persist() for name, one in of_client.items()})
-            distributed.wait(list(vars(arrays).values()))
-            for exchange in MOVING:
-                for name in ON_WORKERS:
-                    call, known = CALLS[name]
-                    function, *arguments = call(arrays)
-                    with dask.config.set({"gpusort.exchange": exchange}):
-                        said, found = explained(function, *arguments), function(*arguments)
-                    taken = peaks.peak_on_workers(client, found)
-                    together = threads if said.whose == "each thread" else 1
-                    share = OF_DISTINCT.get(name, known or CLOSE) / together
-                    if number:  # the first calls fill caches
-                        missed += missed_by(f"{exchange}, {size:,}, {name}", said, taken, share, together)
+            vars(arrays).update({name: getattr(arrays, name).persist() for name in ("x", "ints", "repeated", "at")})
+            distributed.wait([arrays.x, arrays.ints, arrays.repeated, arrays.at])
+            for exchange, name in product(MOVING, ON_WORKERS):
+                call, known = CALLS[name]
+                function, *arguments = call(arrays)
+                with dask.config.set({"gpusort.exchange": exchange}):
+                    said, found = explained(function, *arguments), function(*arguments)
+                taken, share = peaks.peak_on_workers(client, found), OF_DISTINCT.get(name, known or CLOSE)
+                if number:  # the first calls fill caches
+                    missed += missed_by(f"{exchange}, {name}", said, taken, share, OF_WORKERS)
     assert not missed, "\n".join(missed)
