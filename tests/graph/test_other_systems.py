@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import dask
@@ -39,7 +40,10 @@ def windows(monkeypatch, macos):
     refused = []
 
     def unlink_closed(path, missing_ok=False):
-        opened = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+        opened = []
+        for number in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # another thread has closed it
+                opened.append(os.readlink(f"/proc/self/fd/{number}"))
         elsewhere = not refused  # another process has the first one open
         if elsewhere or str(path) in opened or str(path) in Path("/proc/self/maps").read_text():
             refused.append(path)
