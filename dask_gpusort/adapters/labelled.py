@@ -120,10 +120,10 @@ def reduced(obj: Any, function: Callable[..., Any], dim: Any, keep_attrs: bool |
     return obj.reduce(of_array, dim, keep_attrs=keep_attrs, **options)
 
 
-def modes(array: Any, axis: Any, skipna: bool | None) -> Any:
+def modes(array: Any, axis: Any, skipna: bool | None, **groups: Any) -> Any:
     """The most common values along some axes; NaN are skipped as in other functions of xarray."""
     skips = array.dtype.kind in "cfO" if skipna is None else skipna
-    return api.mode(array, axis, nan_policy="omit" if skips else "propagate").mode
+    return api.mode(array, axis, nan_policy="omit" if skips else "propagate", **groups).mode
 
 
 def quantiles(

@@ -22,7 +22,7 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from .. import api
-from .labelled import as_dataset, keeps_attrs, ranks, skipping_nan, through_dask, with_dataset
+from .labelled import as_dataset, keeps_attrs, modes, ranks, reduced, skipping_nan, through_dask, with_dataset
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -70,6 +70,27 @@ class Groups:
         count = math.prod(len(grouper) for grouper in self._groups.groupers)
         labels = {"by": _whole_numbers(codes.variable).data, "groups": np.arange(count), "window": window}
         return ranks(source, codes.dims[0], ascending, pct, keep_attrs, **labels)
+
+    def mode(self, dim: Any = None, *, skipna: bool | None = None, keep_attrs: bool | None = None) -> Any:
+        """The most common values of groups, of several that are as common the smallest."""
+        return self._find(functools.partial(modes, skipna=skipna), dim, keep_attrs)
+
+    def nunique(self, dim: Any = None, *, keep_attrs: bool | None = None) -> Any:
+        """The numbers of distinct values of groups, 0 of those that are empty; all NaN are one value."""
+        return self._find(api.nunique, dim, keep_attrs)
+
+    def _find(self, function: Callable[..., Any], dim: Any, keep_attrs: bool | None) -> Any:
+        """What a function finds of groups that xarray has no method for."""
+
+        def by_xarray(groups: Any) -> Any:
+            return reduced(groups, function, dim, keeps_attrs(keep_attrs))
+
+        def of_piece(piece: Any, dims: Sequence[Hashable]) -> Any:
+            piece = piece if isinstance(piece, xr.Dataset) else piece.variable
+            return piece.reduce(_reduce_any, dims, keep_attrs=keeps_attrs(keep_attrs))
+
+        found = _by_variables(by_xarray, self._groups, dim, "biufcmMSUTO", function, of_piece, by_flox=False)
+        return by_xarray(self._groups) if found is None else found
 
     def _reduce(self, name: str, *args: Any, **options: Any) -> Any:
         # xarray's own method, also after `register`.
@@ -130,8 +151,12 @@ def _by_variables(
     kinds: str,
     of_array: Callable[..., Any],
     of_piece: Callable[[Any, Sequence[Hashable]], Any],
+    by_flox: bool = True,
 ) -> Any:
-    """Reduce variables of some kinds of dtypes in each group; None for what is left to xarray."""
+    """Reduce variables of some kinds of dtypes in each group; None for what is left to xarray.
+
+    `by_flox` says whether xarray has a method of it, which may use `flox`.
+    """
     source, codes = groups._original_obj, groups.encoded.codes
     own = [each for each in codes.dims if each in source.dims]
     dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
@@ -142,10 +167,10 @@ def _by_variables(
     # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
     grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
     known = {name: one for name, one in reduced.items() if one.dtype.kind in kinds}
-    if not any(is_dask_collection(one) and name in grouped for name, one in known.items()):
+    if by_flox and not any(is_dask_collection(one) and name in grouped for name, one in known.items()):
         return None
     template = None
-    if dim is None or len(own) == codes.ndim:
+    if by_flox and (dim is None or len(own) == codes.ndim):
         # Labels that xarray refuses with `flox` are made without.
         with contextlib.suppress(ValueError):
             template = _template_of_flox(by_xarray, groups, known)
@@ -171,7 +196,8 @@ def _by_variables(
             like = ds.variables[name]
             data = one.unstack({_GROUPS: sizes}).transpose(*like.dims).data
             # That a group is empty, and the dtype has to have NaN, is known to xarray if labels are in memory.
-            found[name] = like.copy(data=data.astype(like.dtype) if without_flox and not groups._by_chunked else data)
+            converted = without_flox and not groups._by_chunked and (by_flox or data.dtype.kind == "f")  # counts stay
+            found[name] = like.copy(data=data.astype(like.dtype) if converted else data)
         return ds.assign(found)
 
     return with_dataset(template, put_in)

@@ -88,6 +88,7 @@ def topk(
     values: Any = (),
     by: Any = None,
     groups: Any = None,
+    window: int | None = None,
 ) -> Any:
     """The `k` largest or smallest keys along an axis of a Dask array, sorted, lazily.
 
@@ -108,8 +109,9 @@ def topk(
     values : dask array or sequence of dask arrays, optional
         Companions of the shape of `a`, moved with the keys. If `a` is one-dimensional, they may have more dimensions:
         then whole rows move.
-    by, groups
-        As for `quantile`: the keys of each group are selected. Not with `values` or `split_every`.
+    by, groups, window
+        As for `quantile`: the keys of each group are selected. Not with `values` or `split_every`. With a window an
+        element is selected once for each time that it is near one of the group.
 
     Returns
     -------
@@ -151,9 +153,12 @@ def topk(
     >>> dask_gpusort.topk(x, 2, by=["a", "a", "b", "b"]).compute()
     array([[ 5.,  6.],
            [ 1., nan]])
+    >>> dask_gpusort.topk(x, 2, by=["a", "a", "b", "b"], window=3).compute()
+    array([[5., 6.],
+           [5., 6.]])
     """
     checked, companions = checked_array(a), checked_arrays(values, "values")
-    return _select(checked, k, axis, split_every, by, groups, companions, positions=False)
+    return _select(checked, k, axis, split_every, (by, groups, window), companions, positions=False)
 
 
 def argtopk(
@@ -191,14 +196,20 @@ def argtopk(
     >>> dask_gpusort.argtopk(x, 2).compute()
     array([3, 0])
     """
-    return _select(checked_array(a), k, axis, split_every, by, groups, (), positions=True)
+    return _select(checked_array(a), k, axis, split_every, (by, groups, None), (), positions=True)
 
 
 def _select(
-    array: Any, k: int, axis: int, split_every: int | None, by: Any, groups: Any, values: Sequence[Any], positions: bool
+    array: Any,
+    k: int,
+    axis: int,
+    split_every: int | None,
+    grouping: tuple[Any, Any, Any],
+    values: Sequence[Any],
+    positions: bool,
 ) -> Any:
     count, axis = K.checked(k), checked_axis(axis, array.ndim)
-    labels = checked_labels(by, groups, None, array, axis)
+    labels = checked_labels(*grouping, array, axis)
     if labels is None:
         most = None if split_every is None else SPLIT_EVERY.checked(split_every)
         keys, found, *moved = select_top(array, values, count, axis, most)

@@ -716,7 +716,7 @@ def reducer_of_groups(name: str) -> Callable[[Any, tuple[int, ...]], Case]:
         axes, lazy = listed(axis, shape), draw(st.booleans())
         labels = draw(grouped.labels_of(tuple(shape[dim] for dim in axes)))
         wanted = draw(grouped.groups_of(labels, absent=has_nan)) if has_nan or not lazy else None
-        window = draw(st.sampled_from([None, 3, 301])) if len(axes) == 1 and not top else None
+        window = draw(st.sampled_from([None, 3, 301])) if len(axes) == 1 and name != "argtopk" else None
 
         def first(lanes: np.ndarray) -> np.ndarray:
             order = oracle.argsort(lanes, 0, descending=k > 0)[: abs(k)]
@@ -750,7 +750,7 @@ def reducer_of_groups(name: str) -> Callable[[Any, tuple[int, ...]], Case]:
         if name == "argtopk":
             found = [grouped.positions_of_members(found[0], labels, wanted, axes[0])]
         options = {"nunique": {"equal_nan": equal_nan}, "mode": {"nan_policy": policy}}.get(name, {"k": k})
-        options |= {} if top else {"window": window}
+        options |= {} if name == "argtopk" else {"window": window}
 
         def call(x: Any, by: Any = labels) -> Any:
             return getattr(dask_gpusort, name)(x, axis=axis, by=by, groups=wanted, **options)

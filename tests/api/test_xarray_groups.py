@@ -1,10 +1,11 @@
-"""Tests of xarray's grouped medians and quantiles: its own of arrays in memory are the oracle.
+"""Tests of what is found of xarray's groups: its own of arrays in memory are the oracle.
 
 Its values are NumPy's without flox; dimensions, labels, attributes and dtypes are those by flox, where it is taken.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 
@@ -303,6 +304,57 @@ def test_ranks_in_groups_of_two_dimensions_are_refused():
     for make in (MAKERS[6], MAKERS[8]):
         with pytest.raises(ValueError, match=r"groups must be along one dimension of .*'time'.*stack"):
             make(make_array().gpusort).rank()
+
+
+def most_common(lane):
+    values, counts = np.unique(lane[lane == lane], return_counts=True)
+    return values[counts.argmax()] if len(values) else np.nan
+
+
+def of_lanes(function):
+    """A function of one lane as one of arrays and axes."""
+
+    def reduce(array, axis):
+        axes = tuple(range(array.ndim)) if axis is None else tuple(np.atleast_1d(axis))
+        lanes = np.moveaxis(array, axes, range(-len(axes), 0))
+        lanes = lanes.reshape(*lanes.shape[: array.ndim - len(axes)], -1)
+        found = [function(lane) for lane in lanes.reshape(-1, lanes.shape[-1])]
+        return np.array(found, object if array.dtype == object else None).reshape(lanes.shape[:-1])
+
+    return lambda array, axis=None: array if axis == () else reduce(array, axis)
+
+
+def with_zeros(counts, source, dims):
+    """Counts of what varies along dimensions, of which those of no elements are 0 and not NaN."""
+    if isinstance(counts, xr.DataArray):
+        return counts.fillna(0).astype(np.int64) if counts.isnull().any() else counts
+    return counts.assign({n: with_zeros(one, one, dims) for n, one in counts.items() if dims & {*source[n].dims}})
+
+
+@pytest.mark.parametrize("make", [*(MAKERS[at] for at in (1, 3, 4, 6, 7, 8, 11, 13, 14)), MAKERS[-1]])
+@pytest.mark.parametrize("source", [make_array(), make_dataset()])
+def test_modes_and_distinct_counts_of_groups(make, source):
+    """As xarray's `reduce` of groups by a function of NumPy."""
+    for dim in (None, ...):
+        modes = by_numpy(lambda x, dim=dim: make(x).reduce(of_lanes(most_common), dim), source)
+        counts = by_numpy(lambda x, dim=dim: make(x).reduce(of_lanes(lambda lane: len(np.unique(lane))), dim), source)
+        counts = with_zeros(counts, source, set(make(source).encoded.codes.dims))
+        for one in (source, chunked(source, {"time": 7, "x": 3})):
+            with no_computation() if one is not source else contextlib.nullcontext():
+                found = make(one.gpusort).mode(dim), make(one.gpusort).nunique(dim, keep_attrs=True)
+            assert_same(found[0].compute(scheduler="synchronous"), modes)
+            assert_same(found[1].compute(scheduler="synchronous"), counts)
+    kept = make(chunked(source, {"time": 7, "x": 3}).gpusort).mode(skipna=False, keep_attrs=False)
+    assert not kept.attrs and bool(kept.isnull().any() if isinstance(kept, xr.DataArray) else kept.t.isnull().any())
+
+
+def test_modes_of_words():
+    array = make_array()
+    words = array.word.astype(object).drop_vars("word").variable.to_base_variable()
+    source = xr.DataArray(words, {"kind": ("time", np.arange(30) % 4)}, name="words")
+    expected = by_numpy(lambda x: x.groupby("kind").reduce(of_lanes(most_common)), source)
+    lazy = source.copy(data=da.from_array(source.data, chunks=7))
+    assert_same(lazy.gpusort.groupby("kind").mode().compute(scheduler="synchronous"), expected)
 
 
 @pytest.mark.parametrize("source", [make_array(), make_dataset()])

@@ -62,7 +62,7 @@ def test_a_sort_takes_little_more_than_two_copies(chunks):
         return np.random.default_rng(block_id[0]).integers(0, 1 << 62, size)
 
     x = da.map_blocks(draw, chunks=((size,) * chunks,), dtype="i8", meta=np.empty(0, "i8"))
-    with dask.config.set(num_workers=2):
+    with dask.config.set({"num_workers": 2, "gpusort.merged_runs": 0}):  # sorts last, also where merges are faster
         found = dask_gpusort.sort(x, exchange="gather")
     assert peak_of(lambda: computed(found)) <= 2.3 * x.nbytes
 
@@ -83,7 +83,7 @@ def test_memory_of_chunks_that_tasks_have_made_returns_before_they_are_sorted(mo
     monkeypatch.setattr("dask_gpusort.builders.sort_last.RETURNED_BYTES", 800)
     monkeypatch.setattr("dask_gpusort.builders.sort_last.return_free_memory", lambda: returned.append(held))
     x = da.arange(100, chunks=10)
-    with groups(2):
+    with groups(2), dask.config.set({"gpusort.merged_runs": 0}):
         found = dask_gpusort.sort(x.persist() if held else x, exchange="gather")
     tasks = tasks_of(found)
     computed(found)
