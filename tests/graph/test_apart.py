@@ -40,7 +40,7 @@ from support import gangs, runs
 from dask_gpusort.graph.runs import keep_and_take, store
 from dask_gpusort.plan import division
 
-division.RUN_BYTES = 1
+division.RUN_BYTES, gangs.LONG, runs.At.before = 1, 120.0, True
 where, since = arguments
 
 def run(*commands):
@@ -74,8 +74,12 @@ def prepare():
     globals()["open_sockets"] = [socket.socket() for _ in range(100)]
     return os.getpid()
 
+def slowly(block):
+    time.sleep(0.02)  # so that both workers make some
+    return block.copy()
+
 def results():
-    return client.compute(runs.results(source()))
+    return client.compute(runs.results(da.from_array(ARRAY, chunks=1000).map_blocks(slowly)))
 
 def check_all(futures):
     runs.assert_right(map(gangs.result_of, futures), ARRAY)
@@ -83,6 +87,7 @@ def check_all(futures):
 def check_error(future):
     message = str(gangs.error_of(future))
     told = re.search("^worker (.*) has asked worker (.*) for sorted runs in vain.*firewalls", message)
+    assert told, message
     assert set(told.groups()) == set(gangs.addresses(client))
 
 if __name__ == "__main__":
@@ -101,7 +106,7 @@ if __name__ == "__main__":
         time.sleep(2)
         cut("off")
         check_all(futures)
-        stages = ("sort-list", "unique-list") if since == "the list" else ("sort-local", "unique-local")
+        stages = ("sort-scan", "unique-list") if since == "the list" else ("sort-local", "unique-local")
         with runs.call_at(client, stages, (1,), lambda *_: cut("on")):
             futures = results()
             for future in futures:

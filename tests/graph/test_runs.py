@@ -705,6 +705,22 @@ def test_replicas_of_handles_may_go(kept_in):
     assert min(dropped) == SIZE // CHUNK  # one of each
 
 
+def test_an_old_handle_is_not_listed(tmp_path):
+    """A worker may have one: it comes from another worker after the run was made again."""
+    gate = gangs.Gate(tmp_path)
+    with runs.cluster(3) as client:
+        future, (key, *_) = begin(client, gate), client.cluster.scheduler.plugins[plugins.NAME]._keepers
+        for worker in client.cluster.workers.values():
+            if key in worker.data:
+                turn, lost = worker.data[key], {"worker": "tcp://127.0.0.1:1", "path": "", "name": "of no run"}
+                old = tuple(dataclasses.replace(handle, **lost) for handle in turn.runs)
+                worker.data[key] = dataclasses.replace(turn, runs=old)
+        gate.open()
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+        del future
+        runs.check_nothing_is_left(client)
+
+
 def fail(block, block_id=None):
     if block_id == (3,):
         raise ZeroDivisionError("of the source")

@@ -93,6 +93,7 @@ class At(distributed.SchedulerPlugin):
     """
 
     name = "at"
+    before = False  # whether it is called before workers hear that the task is finished
 
     def __init__(self, scheduler: Any, prefix: str, numbers: Container[int], function: Callable[[Any, str], Any]):
         self.scheduler, self.prefix, self.numbers, self.function, self.seen = scheduler, prefix, numbers, function, 0
@@ -102,7 +103,9 @@ class At(distributed.SchedulerPlugin):
         name = key if isinstance(key, str) else key[0]
         if start == "processing" and finish == "memory" and name.startswith(self.prefix):
             self.seen += 1
-            if self.seen in self.numbers:
+            if self.seen in self.numbers and self.before:
+                self.function(self.scheduler, kwargs["worker"])
+            elif self.seen in self.numbers:
                 self.scheduler.loop.add_callback(self.function, self.scheduler, kwargs["worker"])
 
 

@@ -44,15 +44,24 @@ def keep(runs: Iterable[Run]) -> list[Handle]:
     return own_store().put(get_worker().get_current_task(), runs)
 
 
-def check_listed(handles: Iterable[Handle], cuts: Iterable[Any] = ()) -> None:
-    """Refuse to list runs, or cuts of them, that differ from those that this task has listed before."""
+def check_listed(handles: Sequence[Handle], cuts: Iterable[Any] = ()) -> None:
+    """Refuse to list runs, or cuts of them, that differ from those that this task has listed before.
+
+    The task is tried again if runs are not where their handles say.
+    """
     # Others may have finished with slices of those, before a worker was lost and a run was made again.
     worker: Any = get_worker()
     checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).data)
     for ends in cuts:
         checksum = zlib.crc32(ends, checksum)
-    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
-    if not asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result():
+    kept: dict[str, list[Any]] = {}
+    for handle in handles:
+        kept.setdefault(handle.worker, []).append(handle.key)
+    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum, kept=kept)
+    found = asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result()
+    if found == "moved":
+        raise Reschedule
+    if found == "changed":
         raise changed_source("a chunk that was made again, after a worker or a file was lost, has other elements")
 
 

@@ -69,7 +69,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         await super().start(scheduler)
         self.restart(scheduler)
         self.update_graph(scheduler, tasks=list(scheduler.tasks))
-        scheduler.handlers[LISTED] = self.is_first
+        scheduler.handlers[LISTED] = self.compare_list
         scheduler.handlers[KEPT] = self.is_kept
         scheduler.handlers[HEARD] = self.is_heard
         scheduler.handlers[AGAIN] = self.make_again
@@ -147,9 +147,15 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         again: dict[Key, str] = {key: "released" for key in (*runs, *lists) if tasks[key].state == "memory"}
         make_transitions(self.scheduler, again, f"{NAME}-lost")
 
-    def is_first(self, key: Key, checksum: int) -> bool:
-        """Handler: whether the runs that a task lists are those that it listed first."""
-        return self._checksums.setdefault(key, checksum) == checksum
+    def compare_list(self, key: Key, checksum: int, kept: dict[str, list[Key]]) -> str:
+        """Handler: whether the runs that a task lists are where it says, and those that it listed first."""
+        # A worker that fetches a handle may get it after the run was made again, and have the old one.
+        listed = self._listed.get(key, set())
+        moved = {run for worker, runs in kept.items() for run in runs if self._keepers.get(run) != worker} & listed
+        if moved:
+            self._make_again(moved, {key for key, runs in self._listed.items() if not runs.isdisjoint(moved)})
+            return "moved"
+        return "same" if self._checksums.setdefault(key, checksum) == checksum else "changed"
 
     def is_kept(self, key: Key, worker: str) -> bool:
         """Handler: whether a worker should have the runs of a task."""
