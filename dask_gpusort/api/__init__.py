@@ -2,6 +2,7 @@
 
 ==================  ==================================================
 `sorts`             sorts, indices that sort
+`joins`             joins of arrays by the nearest elements
 `merges`            merges of sorted arrays, whether an array is sorted
 `order_statistics`  medians, quantiles, percentiles
 `top_k`             the largest and the smallest keys
@@ -20,6 +21,7 @@ import sys
 from ..arguments.arrays import refusing_labels
 from ..arguments.packages import for_both_packages, with_its_name
 from .explain import *
+from .joins import *
 from .merges import *
 from .modes import *
 from .order_statistics import *
@@ -50,6 +52,7 @@ __all__ = [
     "isin",
     "lexsort",
     "median",
+    "merge_asof",
     "merge_sorted",
     "mode",
     "nanmedian",

@@ -293,6 +293,6 @@ def checked_number(name: str, value: Any, *, real: bool = True) -> Any:
     """Convert a number of any type to one of Python; None stays None."""
     found: Any = value[()] if getattr(value, "ndim", None) == 0 else value
     kind: Any = Real if real else Complex
-    if not (found is None or isinstance(found, kind)):
+    if not (found is None or isinstance(found, kind)) or isinstance(found, np.timedelta64):
         raise TypeError(f"{name} must be a {'real ' * real}number, not {value!r}")
     return None if found is None else float(found) if real else complex(found)

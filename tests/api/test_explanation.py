@@ -263,6 +263,7 @@ def test_every_function_is_explained():
         **dict.fromkeys(["partition", "argpartition", "topk", "argtopk", "top_k"], (x, 3)),
         **dict.fromkeys(["union1d", "intersect1d", "setdiff1d", "setxor1d", "isin", "sort_by_key"], (x, at)),
         "searchsorted": (x[0], at),
+        "merge_asof": (at, x[0]),
         "take": (x, at[0], 0),
         "take_along_axis": (x, at, 0),
         "put_along_axis": (x, at, x, 0),

@@ -26,7 +26,7 @@ from dask.utils import parse_bytes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.dtypes import StringDType
-from support import grouped, oracle
+from support import as_of, grouped, oracle
 from support import positions as at
 from support import strategies as ours
 from support.oracle import assert_same_values
@@ -485,6 +485,41 @@ def interp(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([x, xp, fp], call, [np.asarray(wanted)], 0, assert_same_values)
 
 
+def merge_asof(draw: Any, shape: tuple[int, ...]) -> Case:
+    kinds = draw(st.sampled_from([as_of.NUMBERS, as_of.DATES, as_of.TIMES]))
+    right, labels = make(draw, draw(NEEDLES.filter(lambda one: len(one) == 1)), kinds, as_of.DISTRIBUTIONS), None
+    left = make(draw, shape, kinds, as_of.DISTRIBUTIONS)
+    if draw(st.booleans()):
+        first, second = draw(st.permutations(draw(as_of.LABELS)))
+        labels = [make(draw, shape, [np.dtype(first)], ["few"]), make(draw, right.shape, [np.dtype(second)], ["few"])]
+    else:
+        right = np.sort(right)
+    some = np.arange(left.size)[::2]
+    if right.size:
+        left.reshape(-1)[::2] = right.astype(left.dtype)[some % right.size]
+    joined = np.result_type(left, right)
+    for one in (left, right):  # dates of other units may not fit
+        assume(np.array_equal(one.astype(joined).astype(one.dtype), one, equal_nan=True))
+    number = draw(st.none() | st.sampled_from([0, 1, 3, 1000]))
+    tolerance = number if number is None or joined.kind not in "mM" else np.timedelta64(number, "h")
+    in_units = isinstance(tolerance, np.timedelta64)
+    most = int(tolerance.astype(joined.str.replace("M8", "m8")).astype(int)) if in_units else tolerance
+    how = {"direction": draw(st.sampled_from(["backward", "forward", "nearest"])), "tolerance": tolerance}
+    how["allow_exact_matches"] = draw(st.booleans())
+    rows = as_of.rows_of(left, right, labels, how["direction"], most, how["allow_exact_matches"])
+    values = make(draw, (*right.shape, *draw(st.sampled_from([(), (), (2,)]))), as_of.VALUES, ["bits"])
+    missing = values.dtype if values.dtype.kind in "fmM" else np.dtype(float)
+    picked = np.zeros((*rows.shape, *values.shape[1:]), missing)
+    picked[rows >= 0] = values[rows[rows >= 0]]
+    picked[rows < 0] = np.array("NaT" if picked.dtype.kind in "mM" else np.nan, picked.dtype)
+
+    def call(x: Any, y: Any, z: Any, *by: Any) -> Any:
+        by = by or None
+        return dask_gpusort.merge_asof(x, y, by=by, **how), dask_gpusort.merge_asof(x, y, z, by, **how)
+
+    return Case([left, right, values, *(labels or ())], call, [rows, picked], None, assert_same_values)
+
+
 def isin(draw: Any, shape: tuple[int, ...]) -> Case:
     test, invert = make(draw, shape), draw(st.booleans())
     elements = needles_for(draw, test)
@@ -832,6 +867,7 @@ FUNCTIONS = {
     "searchsorted": Function(searchsorted, several=False),
     "interp": Function(interp, several=False, unknown=False),
     "isin": Function(isin),
+    "merge_asof": Function(merge_asof, unknown=False),
     "take": Function(take, unknown=False, exchanges=at.exchanges),
     "take_along_axis": Function(take_along_axis, unknown=False, exchanges=at.exchanges),
     "shuffle": Function(shuffle, unknown=False, exchanges=at.exchanges),

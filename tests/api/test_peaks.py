@@ -101,6 +101,11 @@ CALLS = {
     # Two threads may look up at the same time; the figure is for needles most of which tie.
     "searchsorted": (lambda a: (gs.searchsorted, a.sorted, a.y), 0.25),
     "interp": (lambda a: (gs.interp, a.y, a.sorted, a.y), 0.15),
+    "merge_asof": (lambda a: (gs.merge_asof, a.y, a.sorted, a.x), 0.25),  # as searchsorted
+    "merge_asof of labels": (
+        lambda a: (lambda *of: gs.merge_asof(*of[:3], by=of[3:]), a.y, a.x, a.x, a.labels, a.labels),
+        0.44,  # the sort by labels and keys, as argsort
+    ),
     "take": (lambda a: (gs.take, a.x, a.at), None),
     "take_along_axis": (lambda a: (gs.take_along_axis, a.tiles, a.tiles_at, 1), None),
     "put_along_axis": (lambda a: (gs.put_along_axis, a.x, a.at, a.y, 0), None),

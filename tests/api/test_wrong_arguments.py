@@ -41,7 +41,7 @@ ARRAYS = {
 #: Parameters of which any value is true or false, or that choose what is returned.
 FLAGS = {
     *("stable", "invert", "pct", "equal_nan", "assume_unique", "keepdims", "sorted", "detail"),
-    *("return_index", "return_inverse", "return_counts", "return_indices"),
+    *("return_index", "return_inverse", "return_counts", "return_indices", "allow_exact_matches"),
 }
 
 
@@ -75,6 +75,10 @@ def having(*parameters: str) -> list[str]:
 
 def no(test: Callable[[str], bool]) -> Callable[[str], bool]:
     return lambda name: not test(name)
+
+
+def joins(name: str) -> bool:
+    return name == "merge_asof"
 
 
 X = da.from_array(np.arange(12.0) % 5, chunks=4)
@@ -174,17 +178,49 @@ WRONG = {
         Wrong(["a"] * 4, TypeError, "weights must be real numbers, not <U1"),
     ],
     "by": [
-        Wrong([1, 2], ValueError, r"by of shape \(2,\) does not fit a of shape \(4, 3\).*give labels of shape"),
-        Wrong("month", ValueError, r"by of shape \(\) does not fit"),
-        Wrong(pd.Series(["b"] * 4, dtype="category"), TypeError, r"by must be an array, .*: give by\.cat\.codes"),
-        Wrong(np.ma.masked_equal(np.ones((4, 3)), 2), TypeError, "by is masked.*fill them first"),
+        Wrong(
+            [1, 2], ValueError, r"by of shape \(2,\) does not fit a of shape \(4, 3\).*give labels of shape", no(joins)
+        ),
+        Wrong("month", ValueError, r"by of shape \(\) does not fit", no(joins)),
+        Wrong(
+            pd.Series(["b"] * 4, dtype="category"),
+            TypeError,
+            r"by must be an array, .*: give by\.cat\.codes",
+            no(joins),
+        ),
+        Wrong(np.ma.masked_equal(np.ones((4, 3)), 2), TypeError, "by is masked.*fill them first", no(joins)),
+        *(Wrong(one, TypeError, "by must be a pair of arrays: give", joins) for one in (3, [X], X, (X,) * 3)),
+        Wrong((X, [1, 2]), ValueError, r"labels of shape \(2,\) for right, which has shape \(12,\)", joins),
+        Wrong((X.astype(int), X.astype("u8")), TypeError, "labels of int64 and of uint64: give both as", joins),
+        Wrong((X, X.astype("U3")), TypeError, "labels of float64 and of <U3: give both as", joins),
+        Wrong((X.astype(object), X.astype(object)), TypeError, "strings of fixed width", joins),
+    ],
+    "direction": [Wrong("up", ValueError, "direction must be one of 'backward', 'forward', 'nearest'")],
+    "tolerance": [
+        *(Wrong(one, TypeError, "tolerance must be a real number, not") for one in ("1s", [1], np.timedelta64(1, "s"))),
+        *(Wrong(one, ValueError, "tolerance must be 0 or more .*give a distance") for one in (-1, float("nan"))),
     ],
     **{
         name: [Wrong(w, TypeError, f"{name} is of labels, and there are none: give by=") for w in (3, [1], "a")]
         for name in ("groups", "window")
     },
     **{
-        side: [Wrong(w, TypeError, f"{side} must be a real number.*, not") for w in ("2", 1j, [1], da.ones(()))]
+        side: [
+            *(
+                Wrong(w, TypeError, f"{side} must be a real number.*, not", no(joins))
+                for w in ("2", 1j, [1], da.ones(()))
+            ),
+            *(
+                Wrong(X.astype(w), TypeError, "left of .* and right of .* must both be numbers.*: give", joins)
+                for w in ("M8[s]", "U3", "c16", "g")
+            ),
+            Wrong(
+                da.ones((2, 2)),
+                ValueError,
+                "right must have one dimension",
+                lambda n, s=side: joins(n) and s == "right",
+            ),
+        ]
         for side in ("left", "right")
     },
     "period": [
@@ -196,7 +232,10 @@ WRONG = {
         Wrong([0], ValueError, "sorter.size must equal a.size"),
     ],
     "values": [
-        Wrong([da.ones(5)], ValueError, "values 0 of shape.*fit keys of shape", no(lambda name: "along" in name)),
+        Wrong(
+            [da.ones(5)], ValueError, r"values 0 of shape.*fit (keys|right) of shape", no(lambda name: "along" in name)
+        ),
+        Wrong(X.astype("U3"), TypeError, "values of <U3 have no NaN.*leave out values", joins),
         Wrong(np.ma.masked_equal([0, 1], 1), TypeError, "values is masked.*fill them", lambda name: "along" in name),
         Wrong(np.ones(5), ValueError, r"value array of shape \(5,\)", lambda name: "along" in name),
     ],
@@ -257,6 +296,10 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     (["shuffle"], {"companions": (X,)}, ValueError, "companions 0 has 12 slices along axis 0, x has 4"),
     (["shuffle"], {"companions": (ROWS, UNKNOWN)}, ValueError, f"companions 1 has an unknown size .*{SIZES}"),
     (["shuffle"], {"array": ROWS, "companions": (X,), "axis": 1}, AxisError, "axis 1 is out of bounds"),
+    (["merge_asof"], {"array": X.astype("M8[s]"), "tolerance": 1}, TypeError, "tolerance must be a time difference"),
+    (["merge_asof"], {"array": X.astype("m8[s]"), "tolerance": np.timedelta64(-1, "ms")}, ValueError, "0 or more"),
+    (["merge_asof"], {"left": X.astype("i8"), "right": X.astype("u8")}, TypeError, "int64 and right of uint64 must"),
+    (["merge_asof"], {"values": X[:5]}, ValueError, "values of shape .5,. do not fit right of shape .12,."),
     (["merge_sorted"], {"arrays": ()}, TypeError, "at least one array"),
     (["merge_sorted"], {"arrays": (X, ROWS)}, ValueError, "array 1 has 2 dimensions"),
     (["merge_sorted"], {"arrays": (X.astype("M8[s]"), X.astype("m8[s]"))}, TypeError, "Cannot cast"),
@@ -429,9 +472,12 @@ def building_computes_nothing(raise_if_computes: Any) -> Iterator[None]:
 
 def arguments_of(name: str, array: Any = ROWS) -> dict[str, Any]:
     """Valid arguments of a function: those that it needs."""
-    one = X if ("searchsorted" in name or name in ("merge_sorted", "interp")) and array.ndim != 1 else array
+    flat = "searchsorted" in name or name in ("merge_sorted", "merge_asof", "interp")
+    one = X if flat and array.ndim != 1 else array
     needed = {
-        **dict.fromkeys(("a", "ar", "arr", "x", "ar1", "ar2", "element", "test_elements", "v", "xp", "fp"), one),
+        **dict.fromkeys(
+            ("a", "ar", "arr", "x", "ar1", "ar2", "element", "test_elements", "v", "xp", "fp", "left", "right"), one
+        ),
         "keys": (one, one) if name == "lexsort" else one,
         "arrays": (one,),
         "companions": (),
@@ -519,7 +565,7 @@ def test_what_numpy_refuses(names: str, arguments: Any, options: dict[str, Any])
 
 def no_arrays() -> Iterator[tuple[str, str, str]]:
     for name, own in PARAMETERS.items():
-        for parameter in (one for one in own if one in ARRAYS):
+        for parameter in (one for one in own if one in ARRAYS or (joins(name) and one in ("left", "right"))):
             element = parameter in ("element", "test_elements", "v") or (name, parameter) == (
                 "put_along_axis",
                 "values",
@@ -576,6 +622,9 @@ def test_arrays_of_two_libraries(first: str, other: str, name: str) -> None:
 def test_merged_arrays_of_two_libraries() -> None:
     array = da.zeros(12, dtype=int, chunks=4)
     array._meta = CupyArray()
+    refused("merge_asof", {"left": X, "right": array}, TypeError, "left has numpy chunks and right cupy chunks: move")
+    refused("merge_asof", {"left": X, "right": X, "values": array}, TypeError, "numpy chunks and values cupy chunks")
+    refused("merge_asof", {"left": array, "right": array, "by": (array, array)}, TypeError, "by is for NumPy chunks")
     refused("merge_sorted", {"arrays": (X, array)}, TypeError, "array 0 has numpy chunks and array 1 cupy chunks: move")
 
 
@@ -603,12 +652,13 @@ OTHER_ARRAYS = {
 @for_each((name, each, kind) for each in OTHER_ARRAYS for name in having(each) for kind in BY_VALUES)
 def test_labels_in_memory_are_left_out(name: str, parameter: str, kind: str) -> None:
     seed, axis = {"seed": 0}, {"axis": 0}
+    axis = {} if joins(name) else axis
     others = {"groups": {"by": OTHER_ARRAYS["by"], **axis}, "by": axis, "weights": INVERTED, "companions": seed}
     given = {**arguments_of(name, X), **others.get(parameter, {})}
-    sequence = parameter in ("values", "companions") and name != "put_along_axis"
+    several = {"companions": 1, "values": name != "put_along_axis", "by": 2 * joins(name)}.get(parameter, 0)
 
     def built(array: Any) -> list[str]:
-        found = call(name, {**given, parameter: (array,) if sequence else array})
+        found = call(name, {**given, parameter: (array,) * several if several else array})
         return [getattr(one, "name", str(one)) for one in (found if isinstance(found, tuple) else (found,))]
 
     array, xr = OTHER_ARRAYS[parameter], pytest.importorskip("xarray")
@@ -656,7 +706,7 @@ def test_dtypes_without_the_arithmetic(name: str, dtype: Any) -> None:
         refused = str(error)
         assert re.search(r"give |use ", refused) or "real numbers, not" in refused
         assert str(x.dtype) in refused
-        assert name in (*STATISTICS, "interp")
+        assert name in (*STATISTICS, "interp", "merge_asof")
 
 
 #: Functions that take lanes in several chunks of unknown sizes.
@@ -676,14 +726,14 @@ def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> Non
 
 
 #: Functions that need the length of an array of one dimension.
-OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", "shuffle", *having("indices"))
+OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", "shuffle", "merge_asof", *having("indices"))
 
 
 @for_each(FUNCTIONS)
 def test_unknown_sizes_in_one_dimension(name: str) -> None:
     given = arguments_of(name, UNKNOWN)
     if name in OF_KNOWN_LENGTH:
-        refused(name, given, ValueError, r"^(a|ar|arr|x|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|ar|arr|x|right|an array|the array) .*compute_chunk_sizes\(\)")
     else:
         call(name, given)
 
