@@ -19,7 +19,7 @@ def merge_asof(
     tolerance: Any = None,
     allow_exact_matches: bool = True,
 ) -> Any:
-    """Values at the nearest elements of a Dask array for each of another one, lazily: `pandas.merge_asof`.
+    """Values at the nearest elements of a Dask array for each of another one, lazily: ``pandas.merge_asof``.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def merge_asof(
     See Also
     --------
     searchsorted : all positions of equal elements
-    pandas.merge_asof : of tables in memory, which must be sorted by the key
+    take : values at rows
 
     Notes
     -----
