@@ -31,8 +31,9 @@ POOL_FRACTION = 0.9
 #: for scratch memory and for what is lost between blocks (see `plan.memory.TURNS_FRACTION`).
 SPILL_FRACTION = 0.65
 #: Messages to and from the scheduler are small: UCX takes 0.9 ms for each, TCP 0.4, and a sort by a gang waits for six.
-#: Arrays move between workers. 2^28 uint32 on each of two H200 take 23.5 ms in place of 26.6.
-SCHEDULER_PROTOCOL = "tcp://"
+#: Arrays move between workers. 2^28 uint32 on each of two H200 take 23.5 ms in place of 26.6. TCP takes no memory of a
+#: GPU, so workers copy what the scheduler asks for to the host: results of `compute`.
+TCP_SCHEDULER = {"protocol": "tcp://", "serializers": ["dask", "pickle"]}
 #: Bytes that every worker sends to every other in the warm-up: enough that UCX uses its protocol for large messages.
 MESSAGE_BYTES = 1 << 26
 #: Keys of each worker that the warm-up sorts: on a GPU enough to use the kernels of large chunks.
@@ -123,7 +124,7 @@ def cluster(
         settings |= {"rmm_pool_size": pool, "rmm_allocator_external_lib_list": ["cupy"]}
     settings |= options
     if settings["protocol"].startswith("ucx"):
-        settings["scheduler_kwargs"] = {"protocol": SCHEDULER_PROTOCOL, **settings.get("scheduler_kwargs", {})}
+        settings["scheduler_kwargs"] = TCP_SCHEDULER | settings.get("scheduler_kwargs", {})
     # UCXX keeps the loop of a worker busy in each of its modes; the threads of tasks wait least for it in this one.
     with dask.config.set({"distributed.nanny.pre-spawn-environ.UCXPY_PROGRESS_MODE": "polling"}):
         started = dask_cuda.LocalCUDACluster(**settings)

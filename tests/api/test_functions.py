@@ -1098,8 +1098,8 @@ def test_on_a_gpu(name, data, shape):
         try:
             check(data, FUNCTIONS[name], shape, scheduler="threads", library=cupy)
         except TypeError as error:
-            # `unique` compares subarrays of NumPy alone.
-            assume("subarrays of cupy" not in str(error))
+            # `unique` compares subarrays of NumPy alone, and `merge_asof` its labels.
+            assume("subarrays of cupy" not in str(error) and "by is for NumPy chunks" not in str(error))
             raise
 
 

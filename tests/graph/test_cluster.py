@@ -28,7 +28,8 @@ def test_message_without_dask_cuda_names_the_remedy(monkeypatch):
         dask_gpusort.cluster()
 
 
-UCX = {"protocol": "ucx", "scheduler_kwargs": {"protocol": "tcp://"}}
+TCP = {"protocol": "tcp://", "serializers": ["dask", "pickle"]}
+UCX = {"protocol": "ucx", "scheduler_kwargs": TCP}
 RMM = {"rmm_pool_size": clusters.POOL_FRACTION, "rmm_allocator_external_lib_list": ["cupy"]}
 SPILL = {"device_memory_limit": clusters.SPILL_FRACTION}
 
@@ -45,7 +46,7 @@ SPILL = {"device_memory_limit": clusters.SPILL_FRACTION}
         (
             True,
             {"scheduler_kwargs": {"idle_timeout": 9}},
-            {"scheduler_kwargs": {"protocol": "tcp://", "idle_timeout": 9}},
+            {"scheduler_kwargs": {**TCP, "idle_timeout": 9}},
         ),
     ],
 )

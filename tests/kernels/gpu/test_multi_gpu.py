@@ -65,6 +65,17 @@ def test_sort_and_argsort(client: Any, dtype: str) -> None:
 
 
 @pytest.mark.multi_gpu
+def test_computed_results_are_arrays_of_a_gpu(client: Any) -> None:
+    host = sample("f4", 200_003)
+    device = on_gpus(host, 100_002)
+    found = dask.compute(device, dask_gpusort.sort(device), dask_gpusort.median(device), device.max())
+    wanted = host, np.sort(host), np.median(host), host.max()
+    for got, right in zip(found, wanted, strict=True):
+        assert isinstance(got, cupy.ndarray)
+        np.testing.assert_array_equal(cupy.asnumpy(got), right)
+
+
+@pytest.mark.multi_gpu
 @pytest.mark.parametrize("chunks", [4_000_000, 1_000_000, 250_000, (3_000_000, 0, 1, 999_999)])
 @pytest.mark.parametrize("keys", DISTRIBUTIONS)
 def test_distributions_and_chunks(client: Any, keys: str, chunks: Any) -> None:
