@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -92,15 +93,23 @@ class Runtime:
         return Workers(threads=len(known), memory=min(known), devices=True) if known else None
 
     def holders(self, *arrays: Any) -> list[str | None]:
-        """The worker of a cluster that holds each chunk of some arrays, in C order; empty if none holds any."""
+        """The worker of a cluster that holds each chunk of some arrays, in C order; empty if none holds any.
+
+        Of several that hold a chunk it is the one with fewest chunks: copies do not make one worker the holder of all.
+        """
         if self.client is None or self.client.asynchronous:
             return []
         keys = [(array.name, *index) for array in arrays for index in np.ndindex(array.numblocks)]
         if len(keys) < 2:
             return []
         held = self.client.sync(self.client.scheduler.who_has, keys=keys)
-        workers = [next(iter(held.get(key) or ()), None) for key in keys]
-        return workers if any(workers) else []
+        found: dict[Any, str] = {}
+        chunks: Counter[str] = Counter()
+        for key, workers in sorted(held.items(), key=lambda one: len(one[1])):
+            if workers:
+                found[key] = min(sorted(workers), key=chunks.__getitem__)
+                chunks[found[key]] += 1
+        return [found.get(key) for key in keys] if found else []
 
     def nearest_holders(self, array: Any) -> tuple[list[str | None], bool]:
         """The worker that holds each chunk, or else what it is made from alone, and whether it is the chunk itself."""

@@ -65,6 +65,18 @@ def test_keys_that_are_made_from_held_chunks_are_sorted_by_their_workers(client)
         np.testing.assert_array_equal(found, SORTED)
 
 
+def test_copies_of_chunks_leave_a_gang_its_workers(client):
+    """As after a task of one worker that took all chunks."""
+    client.amm.stop()  # which drops copies
+    first, second, _ = gangs.addresses(client)
+    x = gangs.placed(ARRAY, ((7000, 8000, 5000, 10_000),), [0, 1, 1, 0])
+    for worker, wanted in ((first, [first, second, second, first]), (second, [first, second] * 2)):
+        client.replicate(distributed.futures_of(x), workers=[worker])
+        assert Runtime.of(x).holders(x) == wanted
+    np.testing.assert_array_equal(gang_sort(x).compute(), SORTED)
+    client.amm.start()
+
+
 def test_the_warm_up_alone_changes_the_client(client, monkeypatch):
     monkeypatch.setattr(clusters, "_open_connections", lambda *_: None)
     monkeypatch.setattr(client.scheduler_comm, "interval", 0.01)
