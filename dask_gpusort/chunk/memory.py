@@ -27,6 +27,8 @@ PERMUTATION_BYTES = 24
 GATHERED_BYTES, GATHERED_WIDTH = {"numpy": 4 << 20, "cupy": 1 << 29}, 8
 #: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
 RETURNED_BYTES = 64 << 20
+#: Seconds until a thread looks again whether others than those who passed have freed memory.
+LOOK_SECONDS = 0.05
 
 
 def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
@@ -45,19 +47,24 @@ def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
 class Gate:
     """Let threads pass while their shares of a memory are free, in the order in which they come."""
 
-    def __init__(self) -> None:
+    # `used` is what is in the memory now, of whom it may be: what passes has taken some of its share, or nothing yet.
+
+    def __init__(self, size: float = 1, used: Callable[[], float] = lambda: 0.0) -> None:
+        self._size, self._used = size, used
+        self._before = 0.0  # what was in use when nobody was inside
         self._changed = threading.Condition()
         self._waiting: deque[object] = deque()
         self._inside: list[float] = []
 
     @contextmanager
     def reserved(self, share: float) -> Iterator[None]:
-        """Wait until a share of the memory, which is 1, is free, and hold it; a larger share passes alone."""
+        """Wait until a share of the memory is free, and hold it; a larger share passes alone."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
             try:
-                self._changed.wait_for(lambda: self._waiting[0] is ticket and self._is_free(share))
+                while self._waiting[0] is not ticket or not self._is_free(share):
+                    self._changed.wait(LOOK_SECONDS)
                 self._inside.append(share)
             finally:
                 self._waiting.remove(ticket)
@@ -70,7 +77,10 @@ class Gate:
                 self._changed.notify_all()
 
     def _is_free(self, share: float) -> bool:
-        return not self._inside or sum(self._inside) + share <= 1
+        if not self._inside:
+            self._before = self._used()
+            return True
+        return max(self._before + sum(self._inside), self._used()) + share <= self._size
 
 
 _gates: dict[int, Gate] = {}

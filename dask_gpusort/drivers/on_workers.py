@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from ..chunk.run import Run
 from ..functions.program import Ends
-from ..graph.runs.keep_and_take import check_listed, keep, open_run, take_run, take_slices
+from ..graph.runs.keep_and_take import check_listed, keep, open_run, reserved, take_run, take_slices
 from ..graph.runs.plugins import ExchangeTask, ListTask, RunTask
 from ..plan.positions import PORTION_REQUESTS
 from .notes import Kinds
@@ -23,6 +24,11 @@ class OnWorkers(Store):
 
     def keep(self, runs: Iterable[Run]) -> list[Any]:
         return keep(runs) if runs else []
+
+    def reserved(self, copies: float, blocks: Sequence[Any], rows: Sequence[Rows]) -> AbstractContextManager[Any]:
+        taken = sum(getattr(block, "nbytes", 0) for block in blocks)
+        taken += sum((last - first) * run.row_bytes for _, run, first, last in rows if last > first)
+        return reserved(copies * taken) if taken else nullcontext()
 
     def look(self, kept: Sequence[Any], ends: Any) -> None:
         check_listed(kept, map(np.ascontiguousarray, (ends.first, ends.last)) if isinstance(ends, Ends) else ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
@@ -128,6 +128,10 @@ class Store:
         """Keep the runs of this task, each before the next one is made."""
         return list(runs)
 
+    def reserved(self, copies: float, blocks: Sequence[Any], rows: Sequence[Rows]) -> AbstractContextManager[Any]:
+        """Wait until there is memory for the work on some chunks and on rows of kept runs."""
+        return nullcontext()
+
     def look(self, kept: Sequence[Any], ends: Any) -> None:
         """Look at kept runs before they are listed for those who take rows of them."""
 
@@ -155,14 +159,17 @@ def take_turn(
     """Task: one superstep of a part or a group, from what it has kept, and rows that are listed."""
     serialization.register()
     ends = None if listed is None or listed.ends is None else listed.ends.to(number)
-    pieces: Any = []
-    if listed is not None and ends is not None:
-        rows = list(_rows(listed.runs, ends.of(0)))
-        if step.portions:
+    rows = [] if listed is None or ends is None else list(_rows(listed.runs, ends.of(0)))
+    needed = [] if step.portions else [*rows]
+    if own is not None and own.stays is not None:
+        needed.append((number, own.stays, 0, len(own.stays)))
+    with store.reserved(step.copies, part.blocks if part else (), needed):
+        pieces: Any = []
+        if rows and step.portions:
             pieces = ((one[0][0], Run.concat(store.take(one), copy=None)) for one in store.portions(rows))
-        else:
+        elif rows:
             pieces = list(zip([sender for sender, *_ in rows], store.take(rows), strict=True))
-    return work_on(step, number, store, part, own, listed, pieces, ends)
+        return work_on(step, number, store, part, own, listed, pieces, ends)
 
 
 def work_on(

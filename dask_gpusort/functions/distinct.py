@@ -173,6 +173,12 @@ class Distinct(Superstep):
     samples: int  # of each part
     count_dtype: np.dtype[Any]  # of the counts that travel, which are at most the keys of a part
 
+    @property
+    def copies(self) -> float:
+        # Beside a key and a copy there are its code, its position, and 8 bytes for each column, 16 for an inverse.
+        columns = self.columns
+        return 2 + 8 * (2 + columns.counts + columns.firsts + 2 * columns.inverse) / self.order.dtype.itemsize
+
     def work(self, given: Given) -> Made:
         blocks = given.blocks
         ops, flat = ops_for(blocks[0]), [block.reshape(-1) for block in blocks]
@@ -333,6 +339,10 @@ class Reply(Number):
     reply: Callable[[Numbered], Any]
     reply_dtype: np.dtype[Any]
 
+    @property
+    def copies(self) -> float:
+        return 6
+
     def work(self, given: Given) -> Made:
         merged, positions = self._join_with_positions([run for _, run in self.merged.arrived(given)])
         numbered = self.merged.number(merged)
@@ -372,6 +382,10 @@ class Spread(Superstep):
 
     in_whole: Callable[[Any, Offset], Any]
     divided: bool = False  # whether replies are divided by the number of keys that are not NaN, at least 1
+
+    @property
+    def copies(self) -> float:
+        return 6
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None

@@ -103,6 +103,11 @@ class Superstep:
         """The same, without what decisions alone need: a part of the task of each part or group."""
         return self
 
+    @property
+    def copies(self) -> float:
+        """Bytes that its work takes, as a multiple of those of its chunks or of the rows that arrive, with these."""
+        return 3
+
     def work(self, given: Given) -> Made:
         """Work on one part or group."""
         raise NotImplementedError

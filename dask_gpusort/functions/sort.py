@@ -69,6 +69,12 @@ class LocalSort:
         run: Run = ops.local_sort(keys, values, self.order, positions=self.positions)
         return run
 
+    @property
+    def copies(self) -> float:
+        """As of a superstep."""
+        alone = self.order.coded and not self.order.has_ties and not self.positions and self.arrays == 1
+        return 3 if alone else 4
+
     def columns(self, blocks: Sequence[Any]) -> list[Sequence[Any]]:
         """The chunks of each array, which must fit each other."""
         chunks = len(blocks) // self.arrays
@@ -143,6 +149,10 @@ class SortRuns(Superstep):
     def lean(self) -> SortRuns:
         return replace(self, groups=None)
 
+    @property
+    def copies(self) -> float:
+        return self.local.copies
+
     def work(self, given: Given) -> Made:
         run = self.local.run(given.blocks, given.names)
         summary = summarize_run(run, self.local.order, samples=self.samples, radix_bits=self.radix_bits)
@@ -170,6 +180,10 @@ class DrawKeys(Superstep):
     keys: float  # of all runs, nan if unknown
     runs: int
     stage: str = "sort-local"
+
+    @property
+    def copies(self) -> float:
+        return self.local.copies
 
     def work(self, given: Given) -> Made:
         run = self.local.run(given.blocks, given.names)

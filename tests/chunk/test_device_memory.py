@@ -32,8 +32,8 @@ class Visitor:
             self.go.wait(WAIT)
 
     def waits(self):
-        """Whether it is still outside; a thread that may pass does so within milliseconds."""
-        return not self.inside.wait(0.05)
+        """Whether it is still outside; a thread that may pass looks again at times."""
+        return not self.inside.wait(4 * memory.LOOK_SECONDS)
 
     def leave(self):
         self.go.set()
@@ -52,6 +52,30 @@ def test_shares_pass_side_by_side_while_they_fit():
     assert third.inside.wait(WAIT)
     second.leave()
     third.leave()
+
+
+def test_what_others_take_counts_too():
+    used = [4.0]
+    gate = Gate(10, lambda: used[0])
+    first = Visitor(gate, 3)
+    assert first.inside.wait(WAIT)
+    second = Visitor(gate, 4)
+    assert second.waits()  # 4 were there when the first one passed, which has taken none of its 3 yet
+    used[0] = 8.0
+    first.leave()
+    assert second.inside.wait(WAIT)  # alone
+    third = Visitor(gate, 1)
+    used[0] = 0.0
+    assert third.waits()
+    second.leave()
+    assert third.inside.wait(WAIT)
+    used[0] = 7.0
+    fourth = Visitor(gate, 4)
+    assert fourth.waits()
+    used[0] = 0.0  # though nobody leaves
+    assert fourth.inside.wait(WAIT)
+    third.leave()
+    fourth.leave()
 
 
 @pytest.mark.parametrize("share", [1, 3.5, math.inf])

@@ -112,9 +112,10 @@ def test_read_at_positions(stored):
         assert np.array_equal(chunk, element(index(positions_of_chunk(number))))
 
 
-#: Threads and memory of unequal workers; chunks of theirs, and how many of them are sorted, and ranked.
-UNEQUAL = {"small": (1, 512 * MIB), "large": (3, 1536 * MIB)}
-UNEQUAL_KEYS, MANY, FEW = MIB // 2, 256, 96
+#: Threads and memory of unequal workers; chunks of theirs, and how many of them are sorted, and ranked. The larger one
+#: has no memory for the work of all its threads.
+UNEQUAL = {"small": (1, 512 * MIB), "large": (6, 768 * MIB)}
+UNEQUAL_KEYS, MANY, FEW = 2 * MIB, 64, 24
 
 
 def keys_of_chunk(number, chunks=FEW):

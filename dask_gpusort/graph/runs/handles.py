@@ -51,6 +51,11 @@ class Handle:
         """Whether the bytes of a row have a fixed width."""
         return has_fixed_width(self.like)
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in memory, at least."""
+        return sum(array.dtype.itemsize * math.prod(array.shape[1:]) for array in self.like.arrays)
+
     def open(self) -> Descriptor:
         """Open its file, which the handle keeps unless many are open: groups take a slice each."""
         known: Descriptor | None = self.__dict__.get("_descriptor")

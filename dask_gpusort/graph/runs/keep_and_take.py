@@ -7,6 +7,7 @@ import pickle
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -37,6 +38,11 @@ def own_store() -> Store:
     """The store of the worker that runs this task."""
     store: Store = plugin_of_worker(NAME).store
     return store
+
+
+def reserved(nbytes: float) -> AbstractContextManager[None]:
+    """Wait until this worker has memory for what this task takes while it works."""
+    return own_store().gate.reserved(nbytes)
 
 
 def keep(runs: Iterable[Run]) -> list[Handle]:

@@ -27,7 +27,7 @@ from .._distributed import (
 from ..placement import make_transitions
 from .files import RunIsDamaged, RunIsGone
 from .keep_and_take import AGAIN, HEARD, LISTED, NAME, UNREACHED, unreached, watch_waiting
-from .store import Store, capacity_of
+from .store import Store, capacity_of, gate_of
 
 DROP = "sort-run-drop"
 KEPT = "sort_run_kept"
@@ -198,7 +198,8 @@ class RunWorkerPlugin(CheckedWorkerPlugin):
         """Register the handlers of the worker."""
         super().setup(worker)
         self._waiting: set[Key] = set()
-        self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(capacity_of, worker))
+        folder = Path(worker.local_directory) / NAME
+        self.store = Store(worker.address, folder, partial(capacity_of, worker), gate_of(worker))
         with suppress(OSError, ValueError):  # which the first file tells; else files of killed workers go
             self.store.folders()
         worker.handlers["sort_run_take"] = self.store.serve

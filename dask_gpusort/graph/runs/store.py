@@ -6,6 +6,7 @@ Who wants a slice of a run reads it where it is (see `handles`); messages take s
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 import pickle
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from ...chunk.memory import Gate
 from ...chunk.run import Run
 from ...config import setting
 from .._distributed import MEMORY_LIMIT, WorkSpace, offload, to_serialize
@@ -35,6 +37,8 @@ from .handles import PROCESSES, Handle, checksum_of, mapped, read, written
 #: Share of a worker's memory up to which its process takes runs in; those behind it are files. Dask's own limits, from
 #: which on it spills results and pauses the worker, are 0.6 and 0.8.
 MEMORY_SHARE = 0.4
+#: Share up to which a task begins while others work. From there on Dask spills what it has.
+BUSY_SHARE = 0.7
 #: Errors of a disk that has no space left.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Seconds until it is tried again to remove a file that someone has open, where that is not possible.
@@ -55,10 +59,11 @@ class Store:
     """Keep the runs of one worker."""
 
     # Files go to `folder` without the setting ``directories``; it is made for the first one. `capacity` is bytes of
-    # runs that the process may still take into its memory.
+    # runs that the process may still take into its memory; tasks pass the `gate` with what they take while they work.
 
-    def __init__(self, address: str, folder: Path, capacity: Callable[[], float]):
+    def __init__(self, address: str, folder: Path, capacity: Callable[[], float], gate: Gate | None = None):
         self.address, self.folder, self.capacity = address, folder, capacity
+        self.gate = gate or Gate(math.inf)
         self.closed = False
         #: Workers that have given no slices when they were asked last: since when, and when that was.
         self.silent: dict[str, tuple[float, float]] = {}
@@ -263,6 +268,12 @@ def _own_folder(directory: str, name: str) -> str:
         raise PermissionError(errno.EPERM, f"move away {os.path.basename(folder)}, which is another user's or a link")
     os.chmod(folder, OWNER_ONLY)
     return folder
+
+
+def gate_of(worker: Any) -> Gate:
+    """Let tasks of a worker begin while there is memory for them."""
+    limit = worker.memory_manager.memory_limit
+    return Gate(BUSY_SHARE * (limit or math.inf), worker.monitor.get_process_memory)
 
 
 def capacity_of(worker: Any) -> float:
