@@ -54,6 +54,17 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "trims: what is in the next group": ("min(last + 2, groups)", "min(last + 1, groups)"),
         "trims: what is in the group before": ("max(start - group.start, 0), max(", "0, max("),
     },
+    "chunk/test_device_memory.py": {
+        "gate: what nobody inside has taken": ("max(self._before + sum(self._inside), self._used())", "self._used()"),
+        "gate: what is there by now": (
+            "max(self._before + sum(self._inside), self._used())",
+            "self._before + sum(self._inside)",
+        ),
+        "gate: memory that others free": ("self._changed.wait(LOOK_SECONDS)", "self._changed.wait()"),
+    },
+    "graph/test_gang.py": {
+        "holders: the first of copies": ("min(sorted(workers), key=chunks.__getitem__)", "min(workers)"),
+    },
     "project/test_names.py": {
         "names: none": ("key_split(array.name) == function", "True"),
         "names: of the function alone": ("{function}-{tokenize(array.name)}", "{function}-0"),
