@@ -82,6 +82,7 @@ ALIKE: dict[str, Call] = {
     "interp": (dask_gpusort.interp, lambda source: [source.keys(1), source.in_order(), source.keys()]),
     "setxor1d": (dask_gpusort.setxor1d, two),
     "merge_asof": (dask_gpusort.merge_asof, lambda source: [source.keys(1), source.in_order(), source.keys()]),
+    "join_indices": (dask_gpusort.join_indices, two),
     "take_along_axis": (partial(dask_gpusort.take_along_axis, axis=0), with_positions),
     "top_k": (lambda x: dask_gpusort.top_k(x, MOST, axis=0), one),
     "shuffle": (partial(dask_gpusort.shuffle, seed=0), one),

@@ -2,7 +2,7 @@
 
 ==================  ==================================================
 `sorts`             sorts, indices that sort
-`joins`             joins of arrays by the nearest elements
+`joins`             joins of arrays by equal, or by the nearest elements
 `merges`            merges of sorted arrays, whether an array is sorted
 `order_statistics`  medians, quantiles, percentiles
 `top_k`             the largest and the smallest keys
@@ -50,6 +50,7 @@ __all__ = [
     "intersect1d",
     "is_sorted",
     "isin",
+    "join_indices",
     "lexsort",
     "median",
     "merge_asof",

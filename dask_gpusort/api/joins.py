@@ -5,8 +5,68 @@ from __future__ import annotations
 from typing import Any
 
 from ..arguments.arrays import checked_sides
-from ..arguments.joins import checked_as_of, checked_labels_of_both, checked_values_of
+from ..arguments.joins import checked_as_of, checked_join, checked_labels_of_both, checked_values_of
+from ..arguments.table import HOW
 from ..builders.as_of import build_as_of
+from ..builders.pairs import build_pairs
+
+
+def join_indices(left: Any, right: Any, how: str = "inner") -> tuple[Any, ...]:
+    """Rows of two Dask arrays, or of several, whose elements are equal, lazily: an equi-join, many to many.
+
+    Parameters
+    ----------
+    left : dask array, shape (n,), or sequence of dask arrays, shape (n,) each
+        Numbers of at most 64 bits, dates, bytes or strings of fixed width. Rows of several arrays are equal if their
+        elements are in each array; these must have NumPy chunks.
+    right : dask array, shape (m,), or sequence of dask arrays, shape (m,) each
+        As many arrays. Dtypes may be others than those of `left` if their elements can be equal.
+    how : {"inner", "left", "right", "outer"}
+        Whether rows that are in no pair are left out, or kept from one side or from both.
+
+    Returns
+    -------
+    tuple of two dask arrays of int64, shape (pairs,)
+        Rows of `left` and rows of `right`, of the same chunks, whose sizes are unknown until they are computed. A row
+        that is in no pair has -1 beside it. They ascend by the row of `left`, then by that of `right`, as those of
+        ``pandas.merge`` with ``sort=False``; with "right" the other way round. With "outer" the rows of `right` that
+        are in no pair follow, ascending, where pandas sorts all.
+
+    Raises
+    ------
+    ValueError
+        If an array has another number of dimensions than one, or unknown chunk sizes; if arrays of one side differ in
+        size, or the sides in their number of arrays; if `how` is unknown.
+    TypeError
+        If dtypes cannot be equal, or are no numbers, dates or strings; if the chunks are of different libraries; if
+        there are several arrays of CuPy chunks.
+
+    See Also
+    --------
+    take : elements of other arrays at the rows
+    merge_asof : joins by the nearest element
+
+    Notes
+    -----
+    Missing elements, NaN and NaT, equal each other, as in pandas. Integers and floats are compared as floats.
+
+    Each chunk of `left` makes one chunk of the result; with "right" each of `right`, with "outer" each of both. A chunk
+    of elements that occur often on the other side makes a large one, which `explain` cannot count; smaller chunks help.
+    `take` reads the last row for -1: replace what is read there.
+
+    Examples
+    --------
+    >>> import dask
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> readings, stations = da.from_array([7, 3, 7, 5], chunks=2), da.from_array([3, 7, 7, 9], chunks=2)
+    >>> dask.compute(*dask_gpusort.join_indices(readings, stations))
+    (array([0, 0, 1, 2, 2]), array([1, 2, 0, 1, 2]))
+    >>> dask.compute(*dask_gpusort.join_indices(readings, stations, "outer"))
+    (array([ 0,  0,  1,  2,  2,  3, -1]), array([ 1,  2,  0,  1,  2, -1,  3]))
+    """
+    how = HOW.checked(how)
+    return build_pairs(*checked_join(left, right), how)
 
 
 def merge_asof(

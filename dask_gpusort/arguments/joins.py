@@ -101,10 +101,40 @@ def checked_labels_of_both(by: Any, left: Any, right: Any) -> Sequence[Any]:
             )
     if library_of(left._meta) != "numpy":
         raise TypeError("by is for NumPy chunks: move all arrays there with map_blocks(cupy.asnumpy), or leave by out")
-    dtype = _common_dtype(*(one.dtype for one in labels))
-    if dtype is None or not (Order(dtype).coded or dtype.kind in "SU"):
-        raise TypeError(
-            f"by has labels of {labels[0].dtype} and of {labels[1].dtype}: give both as numbers of at most 64 bits, "
-            "dates or strings of fixed width"
-        )
+    label_dtype(labels[0], labels[1], "by has labels of {} and of {}")
     return labels
+
+
+def label_dtype(one: Any, other: Any, what: str) -> np.dtype[Any]:
+    """The dtype in which arrays are compared for equality; `what` begins the error, with braces for the dtypes."""
+    dtype = _common_dtype(one.dtype, other.dtype)
+    if dtype is None or not (Order(dtype).coded or dtype.kind in "SU"):
+        both = what.format(one.dtype, other.dtype)
+        raise TypeError(f"{both}: give both as numbers of at most 64 bits, dates or strings of fixed width")
+    return dtype
+
+
+def checked_join(left: Any, right: Any) -> tuple[list[dict[str, Any]], list[np.dtype[Any]]]:
+    """Make both sides of an equi-join as many Dask arrays, by name, and find the dtypes in which these are compared."""
+    first, second = sides = [_named_columns("left", left), _named_columns("right", right)]
+    check_library({**first, **second})
+    if len(first) != len(second):
+        raise ValueError(f"left has {len(first)} arrays and right {len(second)}: give as many of each")
+    if len(first) > 1 and library_of(next(iter(first.values()))._meta) != "numpy":
+        raise TypeError("several arrays must have NumPy chunks: move them there with map_blocks(cupy.asnumpy)")
+    pairs = zip(first.items(), second.items(), strict=True)
+    what = "{} of {{}} and {} of {{}} cannot be joined"
+    return sides, [label_dtype(one, other, what.format(a, b)) for (a, one), (b, other) in pairs]
+
+
+def _named_columns(side: str, given: Any) -> dict[str, Any]:
+    several = isinstance(given, (tuple, list)) and any(getattr(one, "ndim", 0) for one in given)
+    named = [(f"{side}[{number}]", one) for number, one in enumerate(given)] if several else [(side, given)]
+    arrays = {name: checked_array(one, name) for name, one in named}
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise ValueError(f"{name} must have one dimension, got {array.ndim}: give {name}.ravel()")
+        known_size(array, 0, name)
+    if len({*(sizes := [array.size for array in arrays.values()])}) > 1:
+        raise ValueError(f"arrays of {side} have sizes {sizes}: give arrays of one size")
+    return arrays

@@ -19,10 +19,9 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ..chunk.as_of import AsOf, fill_missing, find_rows, join_labels
+from ..chunk.as_of import AsOf, fill_missing, find_rows, join_columns
 from ..chunk.tie_groups import may_be_nan
 from ..graph.inputs import blockwise, same_chunks
-from ..order import Order
 from .positions import build_take
 from .request import Options
 from .searches import build_search
@@ -41,8 +40,8 @@ def build_as_of(
     if labels:
         dtype = np.result_type(*(one.dtype for one in labels))
         needles, keys = (
-            _with_labels(*both, dtype, as_of.order)
-            for both in zip((needles, keys), labels, ("left", "right"), strict=True)
+            as_bytes(one.chunks, (own, one), (dtype, as_of.order.dtype), ("by", side))
+            for one, own, side in zip((needles, keys), labels, ("left", "right"), strict=True)
         )
         as_of = replace(as_of, label_bytes=dtype.itemsize)
         moved = moved or [da.arange(as_of.size, chunks=(right.chunks[0],), dtype=np.dtype(np.int64))]
@@ -52,18 +51,16 @@ def build_as_of(
     rows = _rows(needles, keys, as_of)
     if not moved:
         return (rows,)
-    return tuple(
-        _at_rows(one, rows, np.dtype(np.int64) if values is None else with_missing(one.dtype)) for one in moved
-    )
+    return tuple(at_rows(one, rows, np.dtype(np.int64) if values is None else with_missing(one.dtype)) for one in moved)
 
 
-def _with_labels(keys: Any, labels: Any, side: str, dtype: np.dtype[Any], order: Order) -> Any:
-    labels = same_chunks(keys.chunks, labels, f"by of {side}", side)
-    own, dims = np.dtype(f"S{dtype.itemsize + order.dtype.itemsize}"), tuple(range(keys.ndim))
-    options = {"expected": labels.dtype, "to": dtype, "order": order}
-    return blockwise(
-        join_labels, dims, labels, dims, keys, dims, dtype=own, meta=np.empty((0,) * keys.ndim, own), **options
-    )
+def as_bytes(chunks: Any, columns: Sequence[Any], to: Sequence[np.dtype[Any]], names: Sequence[str]) -> Any:
+    """Columns of one shape, converted to dtypes, as strings of bytes in such chunks; see `join_columns`."""
+    dtype, dims = np.dtype(f"S{sum(own.itemsize for own in to)}"), tuple(range(len(chunks)))
+    aligned = [same_chunks(chunks, one, name, names[-1]) for one, name in zip(columns, names, strict=True)]
+    inputs = [part for one in aligned for part in (one, dims)]
+    options = {"names": tuple(names), "expected": [one.dtype for one in columns], "to": list(to)}
+    return blockwise(join_columns, dims, *inputs, dtype=dtype, meta=np.empty((0,) * len(dims), dtype), **options)
 
 
 def _rows(needles: Any, keys: Any, as_of: AsOf) -> Any:
@@ -79,7 +76,8 @@ def _rows(needles: Any, keys: Any, as_of: AsOf) -> Any:
     return blockwise(find_rows, dims, *inputs, as_of=as_of, dtype=np.int64, meta=found[0]._meta)
 
 
-def _at_rows(array: Any, rows: Any, dtype: np.dtype[Any]) -> Any:
+def at_rows(array: Any, rows: Any, dtype: np.dtype[Any]) -> Any:
+    """What is at rows of an array, in a dtype; NaN, or -1 of integers, where there is no row."""
     found = build_take(array, rows, 0, "clip")
     dims = tuple(range(found.ndim))
     meta = found._meta.astype(dtype)

@@ -23,7 +23,7 @@ class AsOf:
     exact: bool  # whether a key may be equal to the needle
     tolerance: float | None  # greatest distance, as `_distances` gives them
     size: int  # number of keys
-    label_bytes: int = 0  # of the label in front of a key: then both are bytes in their order (see `join_labels`)
+    label_bytes: int = 0  # of the label in front of a key: then both are bytes in their order (see `join_columns`)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -95,11 +95,13 @@ def fill_missing(found: Any, rows: Any, to: np.dtype[Any]) -> Any:
     return complete(filled)
 
 
-def join_labels(labels: Any, keys: Any, expected: np.dtype[Any], to: np.dtype[Any], order: Order) -> Any:
-    """Task: labels, and the keys behind them, as bytes that have the order of both."""
-    labels = checked_chunk(labels, expected, "a chunk of by", exact=True).astype(to)
-    columns = [_bytes_of(labels, Order(to, stable=True)), _bytes_of(keys, order)]
-    joined = np.ascontiguousarray(np.concatenate(columns, axis=-1))
+def join_columns(*columns: Any, names: Sequence[str], expected: Sequence[Any], to: Sequence[np.dtype[Any]]) -> Any:
+    """Task: columns, converted to dtypes, as bytes in the order of all, the first one most significant."""
+    parts = []
+    for one, name, dtype, own in zip(columns, names, expected, to, strict=True):
+        checked = checked_chunk(one, dtype, f"a chunk of {name}", exact=True)
+        parts.append(_bytes_of(checked.astype(own, copy=False), Order(own, stable=True)))
+    joined = np.ascontiguousarray(np.concatenate(parts, axis=-1))
     return joined.view(f"S{joined.shape[-1]}")[..., 0]
 
 

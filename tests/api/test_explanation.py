@@ -264,6 +264,7 @@ def test_every_function_is_explained():
         **dict.fromkeys(["union1d", "intersect1d", "setdiff1d", "setxor1d", "isin", "sort_by_key"], (x, at)),
         "searchsorted": (x[0], at),
         "merge_asof": (at, x[0]),
+        "join_indices": (at[0], x[0]),
         "take": (x, at[0], 0),
         "take_along_axis": (x, at, 0),
         "put_along_axis": (x, at, x, 0),
@@ -277,6 +278,12 @@ def test_every_function_is_explained():
         assert said.tasks, name
         assert said.limit, name
         assert "strategy" in said.detail or "path" in said.detail, name
+
+
+def test_pairs_are_not_counted():
+    x = da.zeros(100, chunks=10)
+    said = str(dask_gpusort.explain(dask_gpusort.join_indices, x, x))
+    assert "the peak does not count the pairs" in said
 
 
 def test_arguments_by_name_and_what_has_no_plan():

@@ -26,7 +26,7 @@ from dask.utils import parse_bytes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.dtypes import StringDType
-from support import as_of, grouped, oracle
+from support import as_of, grouped, oracle, pairs
 from support import positions as at
 from support import strategies as ours
 from support.oracle import assert_same_values
@@ -520,6 +520,29 @@ def merge_asof(draw: Any, shape: tuple[int, ...]) -> Case:
     return Case([left, right, values, *(labels or ())], call, [rows, picked], None, assert_same_values)
 
 
+def join_indices(draw: Any, shape: tuple[int, ...]) -> Case:
+    count, how = draw(st.sampled_from([1, 1, 1, 2, 3])), draw(st.sampled_from(pairs.HOW))
+    sizes = shape, draw(st.sampled_from([(0,), (1,), (7,), (40,), (90,)]))
+    kinds = [draw(st.sampled_from(pairs.KINDS)) for _ in range(count)]
+    spreads = pairs.DISTRIBUTIONS if count == 1 else ["constant", "few", "few", "special"]
+    left, right = ([make(draw, own, kind, spreads) for kind in kinds] for own in sizes)
+    some = np.arange(shape[0])[:: draw(st.integers(1, 3))]
+    for one, other in zip(left, right, strict=True):
+        if other.size:
+            with np.errstate(all="ignore"):
+                one[some] = other.astype(one.dtype)[some % other.size]
+        joined = np.result_type(one, other)
+        for each in (one, other):  # dates of other units may not fit
+            equal_nan = each.dtype.kind not in "SU"
+            assume(np.array_equal(each.astype(joined).astype(each.dtype), each, equal_nan=equal_nan))
+
+    def call(*arrays: Any) -> Any:
+        sides = (arrays[:count], arrays[count:]) if count > 1 else arrays
+        return dask_gpusort.join_indices(*sides, how)
+
+    return Case([*left, *right], call, pairs.pairs_of(left, right, how))
+
+
 def isin(draw: Any, shape: tuple[int, ...]) -> Case:
     test, invert = make(draw, shape), draw(st.booleans())
     elements = needles_for(draw, test)
@@ -868,6 +891,7 @@ FUNCTIONS = {
     "interp": Function(interp, several=False, unknown=False),
     "isin": Function(isin),
     "merge_asof": Function(merge_asof, unknown=False),
+    "join_indices": Function(join_indices, several=False, unknown=False),
     "take": Function(take, unknown=False, exchanges=at.exchanges),
     "take_along_axis": Function(take_along_axis, unknown=False, exchanges=at.exchanges),
     "shuffle": Function(shuffle, unknown=False, exchanges=at.exchanges),
@@ -1098,8 +1122,9 @@ def test_on_a_gpu(name, data, shape):
         try:
             check(data, FUNCTIONS[name], shape, scheduler="threads", library=cupy)
         except TypeError as error:
-            # `unique` compares subarrays of NumPy alone, and `merge_asof` its labels.
+            # `unique` compares subarrays of NumPy alone, `merge_asof` its labels, and `join_indices` several arrays.
             assume("subarrays of cupy" not in str(error) and "by is for NumPy chunks" not in str(error))
+            assume("several arrays must have NumPy chunks" not in str(error))
             raise
 
 

@@ -81,6 +81,14 @@ def joins(name: str) -> bool:
     return name == "merge_asof"
 
 
+def pairs(name: str) -> bool:
+    return name == "join_indices"
+
+
+def has_sides(name: str) -> bool:
+    return joins(name) or pairs(name)
+
+
 X = da.from_array(np.arange(12.0) % 5, chunks=4)
 ROWS = da.from_array(np.arange(12.0).reshape(4, 3) % 5, chunks=2)
 WRONG = {
@@ -195,6 +203,7 @@ WRONG = {
         Wrong((X, X.astype("U3")), TypeError, "labels of float64 and of <U3: give both as", joins),
         Wrong((X.astype(object), X.astype(object)), TypeError, "strings of fixed width", joins),
     ],
+    "how": [Wrong(w, ValueError, "how must be one of 'inner', 'left', 'right', 'outer'") for w in ("cross", 3, None)],
     "direction": [Wrong("up", ValueError, "direction must be one of 'backward', 'forward', 'nearest'")],
     "tolerance": [
         *(Wrong(one, TypeError, "tolerance must be a real number, not") for one in ("1s", [1], np.timedelta64(1, "s"))),
@@ -207,19 +216,27 @@ WRONG = {
     **{
         side: [
             *(
-                Wrong(w, TypeError, f"{side} must be a real number.*, not", no(joins))
+                Wrong(w, TypeError, f"{side} must be a real number.*, not", no(has_sides))
                 for w in ("2", 1j, [1], da.ones(()))
             ),
             *(
                 Wrong(X.astype(w), TypeError, "left of .* and right of .* must both be numbers.*: give", joins)
                 for w in ("M8[s]", "U3", "c16", "g")
             ),
+            *(
+                Wrong(X.astype(w), TypeError, "left of .* and right of .* cannot be joined: give both as", pairs)
+                for w in ("M8[s]", "U3", "c16", "g", "O")
+            ),
             Wrong(
                 da.ones((2, 2)),
                 ValueError,
-                "right must have one dimension",
-                lambda n, s=side: joins(n) and s == "right",
+                f"{side} must have one dimension.*give {side}.ravel",
+                lambda n, s=side: pairs(n) or (joins(n) and s == "right"),
             ),
+            Wrong((X, X), ValueError, "left has . arrays and right .: give as many", pairs),
+            Wrong((X, X[:5]), ValueError, rf"arrays of {side} have sizes \[12, 5\]: give arrays of one size", pairs),
+            Wrong((X, ROWS), ValueError, rf"{side}\[1\] must have one dimension, got 2: give {side}\[1\].ravel", pairs),
+            Wrong((X, pd.DataFrame()), TypeError, rf"{side}\[1\] must be an array, not DataFrame", pairs),
         ]
         for side in ("left", "right")
     },
@@ -300,6 +317,20 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     (["merge_asof"], {"array": X.astype("m8[s]"), "tolerance": np.timedelta64(-1, "ms")}, ValueError, "0 or more"),
     (["merge_asof"], {"left": X.astype("i8"), "right": X.astype("u8")}, TypeError, "int64 and right of uint64 must"),
     (["merge_asof"], {"values": X[:5]}, ValueError, "values of shape .5,. do not fit right of shape .12,."),
+    (
+        ["join_indices"],
+        {"left": X.astype("i8"), "right": X.astype("u8")},
+        TypeError,
+        "int64 and right of uint64 cannot",
+    ),
+    (
+        ["join_indices"],
+        {"left": (X, X), "right": (X, X.astype("U3"))},
+        TypeError,
+        r"left.1. of float64 and right.1. of",
+    ),
+    (["join_indices"], {"left": UNKNOWN}, ValueError, rf"^left has an unknown size .*call left.{SIZES}"),
+    (["join_indices"], {"right": (X, UNKNOWN)}, ValueError, rf"^right.1. has an unknown .*call right.1..{SIZES}"),
     (["merge_sorted"], {"arrays": ()}, TypeError, "at least one array"),
     (["merge_sorted"], {"arrays": (X, ROWS)}, ValueError, "array 1 has 2 dimensions"),
     (["merge_sorted"], {"arrays": (X.astype("M8[s]"), X.astype("m8[s]"))}, TypeError, "Cannot cast"),
@@ -472,7 +503,7 @@ def building_computes_nothing(raise_if_computes: Any) -> Iterator[None]:
 
 def arguments_of(name: str, array: Any = ROWS) -> dict[str, Any]:
     """Valid arguments of a function: those that it needs."""
-    flat = "searchsorted" in name or name in ("merge_sorted", "merge_asof", "interp")
+    flat = "searchsorted" in name or name in ("merge_sorted", "merge_asof", "join_indices", "interp")
     one = X if flat and array.ndim != 1 else array
     needed = {
         **dict.fromkeys(
@@ -565,7 +596,7 @@ def test_what_numpy_refuses(names: str, arguments: Any, options: dict[str, Any])
 
 def no_arrays() -> Iterator[tuple[str, str, str]]:
     for name, own in PARAMETERS.items():
-        for parameter in (one for one in own if one in ARRAYS or (joins(name) and one in ("left", "right"))):
+        for parameter in (one for one in own if one in ARRAYS or (has_sides(name) and one in ("left", "right"))):
             element = parameter in ("element", "test_elements", "v") or (name, parameter) == (
                 "put_along_axis",
                 "values",
@@ -625,6 +656,10 @@ def test_merged_arrays_of_two_libraries() -> None:
     refused("merge_asof", {"left": X, "right": array}, TypeError, "left has numpy chunks and right cupy chunks: move")
     refused("merge_asof", {"left": X, "right": X, "values": array}, TypeError, "numpy chunks and values cupy chunks")
     refused("merge_asof", {"left": array, "right": array, "by": (array, array)}, TypeError, "by is for NumPy chunks")
+    refused("join_indices", {"left": X, "right": array}, TypeError, "left has numpy chunks and right cupy chunks: move")
+    refused(
+        "join_indices", {"left": (array, array), "right": (array, array)}, TypeError, "several arrays must have Num"
+    )
     refused("merge_sorted", {"arrays": (X, array)}, TypeError, "array 0 has numpy chunks and array 1 cupy chunks: move")
 
 
@@ -706,7 +741,7 @@ def test_dtypes_without_the_arithmetic(name: str, dtype: Any) -> None:
         refused = str(error)
         assert re.search(r"give |use ", refused) or "real numbers, not" in refused
         assert str(x.dtype) in refused
-        assert name in (*STATISTICS, "interp", "merge_asof")
+        assert name in (*STATISTICS, "interp", "merge_asof", "join_indices")
 
 
 #: Functions that take lanes in several chunks of unknown sizes.
@@ -726,14 +761,14 @@ def test_unknown_sizes_in_several_dimensions(name: str, axis: int | None) -> Non
 
 
 #: Functions that need the length of an array of one dimension.
-OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", "shuffle", "merge_asof", *having("indices"))
+OF_KNOWN_LENGTH = ("partition", "argpartition", "top_k", "shuffle", "merge_asof", "join_indices", *having("indices"))
 
 
 @for_each(FUNCTIONS)
 def test_unknown_sizes_in_one_dimension(name: str) -> None:
     given = arguments_of(name, UNKNOWN)
     if name in OF_KNOWN_LENGTH:
-        refused(name, given, ValueError, r"^(a|ar|arr|x|right|an array|the array) .*compute_chunk_sizes\(\)")
+        refused(name, given, ValueError, r"^(a|ar|arr|x|left|right|an array|the array) .*compute_chunk_sizes\(\)")
     else:
         call(name, given)
 

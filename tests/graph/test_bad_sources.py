@@ -143,6 +143,7 @@ SECONDS = {
     "values": ("the values", lambda x: dask_gpusort.put_along_axis(MANY, MANY, x, 0)),
     "searchsorted": ("the needles", lambda x: dask_gpusort.searchsorted(SORTED, x)),
     "merge_asof": ("the needles", lambda x: dask_gpusort.merge_asof(x, SORTED)),
+    "join_indices": ("the needles", lambda x: dask_gpusort.join_indices(x, MANY, "left")[0]),
     "interp": ("x", lambda x: dask_gpusort.interp(x, SORTED, GOOD)),
     "isin": ("the elements", lambda x: dask_gpusort.isin(x, GOOD)),
     "merge_sorted": ("array 0", dask_gpusort.merge_sorted),

@@ -194,6 +194,8 @@ CALLS = {
     "searchsorted": lambda x: dask_gpusort.searchsorted(x, x),
     "interp": lambda x: dask_gpusort.interp(x, x, x),
     "merge_asof": lambda x: dask_gpusort.merge_asof(x, x, x, by=(x, x)),
+    "join_indices": lambda x: dask_gpusort.join_indices(x, x, "outer"),
+    "join_indices of several": lambda x: dask_gpusort.join_indices((x, x), (x, x), "right"),
     "take": lambda x: dask_gpusort.take(x, x.astype(int)),
 }
 
