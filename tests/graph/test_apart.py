@@ -67,8 +67,10 @@ def cut(on):
     for number in range(2):
         run(f"ip link set v{number} type bridge_slave isolated {on}")
 
+def wait_at_most(seconds):
+    keep_and_take.SILENT_SECONDS = seconds
+
 def prepare():
-    keep_and_take.SILENT_SECONDS = 5.0
     store.MEMORY_SHARE = 0 if where == "files" else 1
     # The other worker has as many files open, of which one has the path that memory has here.
     globals()["open_sockets"] = [socket.socket() for _ in range(100)]
@@ -106,12 +108,14 @@ if __name__ == "__main__":
         time.sleep(2)
         cut("off")
         check_all(futures)
+        client.run(wait_at_most, 5.0)
         stages = ("sort-scan", "unique-list") if since == "the list" else ("sort-local", "unique-local")
         with runs.call_at(client, stages, (1,), lambda *_: cut("on")):
             futures = results()
             for future in futures:
                 check_error(future)
         cut("off")
+        client.run(wait_at_most, gangs.LONG)  # TCP sends again what was lost ever later
         del future, futures
         runs.check_nothing_is_left(client)
         check_all(results())
