@@ -47,7 +47,7 @@ def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
 class Gate:
     """Let threads pass while their shares of a memory are free, in the order in which they come."""
 
-    # `used` is what is in the memory now, of whom it may be: what passes has taken some of its share, or nothing yet.
+    # `used` tells what is in the memory now, of anybody. Threads inside may have taken none of their shares yet.
 
     def __init__(self, size: float = 1, used: Callable[[], float] = lambda: 0.0) -> None:
         self._size, self._used = size, used

@@ -341,6 +341,7 @@ class Reply(Number):
 
     @property
     def copies(self) -> float:
+        # Keys and counts that arrive, copies that are merged, and for each a position, a number and a reply.
         return 6
 
     def work(self, given: Given) -> Made:
@@ -385,6 +386,7 @@ class Spread(Superstep):
 
     @property
     def copies(self) -> float:
+        # Replies of 4 bytes and their numbers become 8 bytes each, some of them twice.
         return 6
 
     def work(self, given: Given) -> Made:

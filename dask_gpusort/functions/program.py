@@ -105,7 +105,7 @@ class Superstep:
 
     @property
     def copies(self) -> float:
-        """Bytes that its work takes, as a multiple of those of its chunks or of the rows that arrive, with these."""
+        """How many times the bytes of its input, chunks or rows, its work takes; the input is one of them."""
         return 3
 
     def work(self, given: Given) -> Made:

@@ -71,7 +71,7 @@ class LocalSort:
 
     @property
     def copies(self) -> float:
-        """As of a superstep."""
+        """How many times the bytes of the chunks it takes to sort them, as `Superstep.copies`."""
         alone = self.order.coded and not self.order.has_ties and not self.positions and self.arrays == 1
         return 3 if alone else 4
 
