@@ -18,20 +18,8 @@ from ..config import setting
 from ..drivers import run_in_gang
 from ..drivers.one import of_whole
 from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
-from ..functions.distinct import (
-    Cut,
-    Distinct,
-    Merge,
-    Merged,
-    Number,
-    Numbered,
-    NumberOf,
-    OfGroups,
-    RankOf,
-    Reply,
-    Spread,
-    Total,
-)
+from ..functions.distinct import Cut, Distinct, Merge, Merged, Number, Reply, Results, Spread, Total
+from ..functions.numbered import Numbered, NumberOf, OfGroups, RankOf
 from ..functions.program import Superstep
 from ..functions.sets import Keep, MergeSides
 from ..graph.collection import Output, new_arrays
@@ -83,11 +71,12 @@ def run_program(
         Distinct(order, plan.columns, equal_nan, division.groups, division.samples, plan.count_dtype),
         Cut(order, division.groups),
     ]
-    outputs: list[Any] = [((len(steps), at), unknown, dtype) for at, dtype in enumerate(results.values())]
+    outputs: list[Any] = []
     if reply is not None:
         make, replies, divided = reply
         steps += [Reply(merged, makes, make, plan.reply_dtype), Spread(make.in_whole, divided)]
-        outputs.append(((len(steps) - 1, 0), array.chunks, replies))
+        outputs = [((len(steps) - 1, 0), array.chunks, replies)]
+        steps += [Results()] * bool(makes)
     elif sides is not None:
         second, keep = sides
         steps.append(MergeSides(merged, sum(part[0] < second for part in division.parts), keep))
@@ -96,6 +85,7 @@ def run_program(
     else:
         steps += [Number(merged), Total()]
         outputs = [((len(steps) - 1, 0), (), np.dtype(np.int64))]
+    outputs[:0] = [((len(steps) - 1, at), unknown, dtype) for at, dtype in enumerate(results.values())]
     made = [Output(np.empty_like(array._meta, shape=(0,) * len(one), dtype=dtype), one) for _, one, dtype in outputs]
     found = tuple(Result(*which) for which, *_ in outputs)
     inputs = (Input("the input", order.dtype, array.chunks, division.parts),)

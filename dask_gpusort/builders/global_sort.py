@@ -214,7 +214,7 @@ def global_sort(
 
 def _steps(plan: SortPlan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
     """The program of a sort."""
-    groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known)
+    groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known, local.copies)
     stage = "sort-check" if local.presorted else "sort-local"
     if plan.candidates:
         draw = DrawKeys(local, plan.candidates, sum(plan.sizes), len(plan.runs), stage)

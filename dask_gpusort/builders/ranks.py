@@ -14,7 +14,7 @@ from ..chunk.distinct import Columns
 from ..chunk.groups import rank_groups
 from ..chunk.tie_groups import Ranking, rank_rows
 from ..drivers.one import of_whole
-from ..functions.distinct import RankOf
+from ..functions.numbered import RankOf
 from ..graph.explain import note
 from ..graph.inputs import blockwise, flat_plan, flatten, lane_by_lane, rechunk_checked
 from ..graph.runtime import Runtime

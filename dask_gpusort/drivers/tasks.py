@@ -107,19 +107,20 @@ def take_group(
     """
     serialization.register()
     (pieces,) = _pieces(step, listed, shards, bundles, (number,))
-    ends = listed.ends.to(number) if listed is not None and listed.ends is not None else None
-    return work_on(step, number, Store(), part, own, listed, pieces, ends)
+    found = listed.ends_of(step) if listed else None
+    return work_on(step, number, Store(), part, own, listed, pieces, found and found.to(number))
 
 
 def _pieces(
     step: Superstep, listed: Listed | None, shards: Sequence[Run | Turn], senders: Runs, receivers: tuple[int, ...]
 ) -> list[list[tuple[int, Run]]]:
     """What has arrived for each receiver, in a shard for all of them of each of some lists of senders."""
-    if listed is None or listed.ends is None:
+    if not shards:
         return [[] for _ in receivers]
     sent: list[Run] = [one.runs[0] if isinstance(one, Turn) else one for one in shards]
     if step.portions:
         return [list(enumerate(sent))]
+    assert listed is not None and listed.ends is not None
     found = listed.ends.split(senders, sent, receivers)
     return [found[receiver] for receiver in receivers]
 

@@ -113,12 +113,18 @@ class Listed(RunList):
         runs: list[tuple[Any, ...]],
         ends: Ends | None,
         out: Ends | None,
+        back: bool = False,
     ):
         super().__init__(runs, sum(run.nbytes for own in runs for run in own if isinstance(run, Run)))
         self.decision = decision
         self.marks = marks  # of what the parts and the groups keep, which must be the same if it is made again
         self.ends = ends  # whose rows are where in the runs that move
         self.out = out  # how rows moved to the groups
+        self.back = back  # whether rows move to the parts
+
+    def ends_of(self, step: Superstep) -> Ends | None:
+        """Where the rows are that arrive at a superstep; None if none do."""
+        return self.ends if step.side == ("part" if self.back else "group") else None
 
 
 class Store:
@@ -158,7 +164,8 @@ def take_turn(
 ) -> Turn:
     """Task: one superstep of a part or a group, from what it has kept, and rows that are listed."""
     serialization.register()
-    ends = None if listed is None or listed.ends is None else listed.ends.to(number)
+    found = listed.ends_of(step) if listed else None
+    ends = found and found.to(number)
     rows = [] if listed is None or ends is None else list(_rows(listed.runs, ends.of(0)))
     needed = [] if step.portions else [*rows]
     if own is not None and own.stays is not None:
@@ -248,14 +255,15 @@ def list_turns(
     out = before.out if before is not None else None
     if not step.moves:
         return Listed(decision, marks, [], None, out)
-    return list_senders(senders, store, Listed(decision, marks, [], None, decision.ends if out is None else out.back))
+    moved, back = (decision.ends, False) if out is None else (out.back, True)
+    return list_senders(senders, store, Listed(decision, marks, [], None, moved, back))
 
 
 def list_senders(senders: Sequence[Turn], store: Store, decided: Listed, tables: Sequence[Any] = ()) -> Listed:
     """List the runs of those whose rows move, as `Listed.out` says, perhaps by kept tables."""
     runs, ends = [turn.runs for turn in senders], decided.out
     store.look([*(run for own in runs for run in own), *tables], ends)
-    return Listed(decided.decision, decided.marks, runs, ends, ends)
+    return Listed(decided.decision, decided.marks, runs, ends, ends, decided.back)
 
 
 def take_array(turn: Turn, which: int, chunk: int | None) -> Any:

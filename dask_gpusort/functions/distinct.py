@@ -10,10 +10,11 @@ a group knows of its tie groups is final, but how many groups and keys are befor
                     |  out
     group       Merge       tie groups, and the results for each
                 or
-                Reply       tie groups, the results for each, and a reply for each distinct key that arrived, as if the
-                    |       group were the first one             notes: numbers of tie groups, of keys and of NaN
-                    |  back
+                Reply       tie groups, the results for each, which stay, and a reply for each distinct key that
+                    |       arrived, as if the group were the first one
+                    |  back                                      notes: numbers of tie groups, of keys and of NaN
     part        Spread      the reply of its distinct key for each key, behind what is before its group
+    group       Results     those that stayed: the task that lists the replies would have them of all groups
 
 Sets of two arrays merge in another way (see `sets`).
 """
@@ -24,131 +25,19 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..chunk import numpy_ops, ops_for
 from ..chunk.distinct import Columns, find_distinct
 from ..chunk.run import Run
-from ..chunk.tie_groups import Ranking, TieGroups, are_nan, may_be_nan, ranks_of_groups
+from ..chunk.tie_groups import are_nan
 from ..order import Order
 from ..table import IntArray, RankSummary, exclusive_scan
+from .numbered import Numbered, Offset
 from .program import Ends, Given, Made, Superstep, ends_of_cuts
-
-
-class Offset(NamedTuple):
-    """Say where a group's tie groups are in the whole."""
-
-    number: int = 0  # of the first tie group
-    before: int = 0  # keys of the input in earlier groups
-    nans: int = 0  # keys of the whole input that are NaN
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """Hold the tie groups of the distinct keys of all parts in one group of keys."""
-
-    groups: TieGroups
-    amounts: Any = None  # shape (n,): keys of the input for which each distinct key of a part stands; None if unknown
-    firsts: Any = None  # shape (n,): their first positions; None if not wanted
-
-    @cached_property
-    def ends(self) -> Any:
-        """Keys of the group before each tie group, and behind all: shape (groups + 1,)."""
-        return self.groups.sums_before(self.amounts, 0)
-
-    @property
-    def counts(self) -> Any:
-        """Keys of the input in each tie group."""
-        return self.amounts.astype(np.int64) if self.groups.all_differ else np.diff(self.ends)
-
-    @property
-    def nans(self) -> Any:
-        """Whether each key is NaN."""
-        return are_nan(self.groups.keys)
-
-    @property
-    def passed(self) -> Any:
-        """Keys of the group that precede those that each key stands for."""
-        found = np.cumsum(self.amounts, dtype=np.int64)
-        found -= self.amounts
-        return found
-
-    @property
-    def header(self) -> IntArray:
-        """What others must know: how many tie groups there are, and, if counted, their keys, and how many are NaN."""
-        if self.amounts is None:
-            return np.array([self.groups.count, 0, 0])
-        nans = self.amounts[self.nans] if may_be_nan(self.groups.keys.dtype) else self.amounts[:0]
-        return np.array([self.groups.count, int(self.amounts.sum()), int(nans.sum())])
-
-
-# ------------------------------------------------------------------------------------------------------------- results
-
-
-@dataclass(frozen=True)
-class OfGroups:
-    """Make an array of one element for each tie group."""
-
-    what: Literal["values", "counts", "firsts"]
-
-    def __call__(self, numbered: Numbered) -> Any:
-        if self.what == "counts":
-            return numbered.counts
-        groups = numbered.groups
-        return groups.values if self.what == "values" else groups.of_firsts(numbered.firsts)
-
-
-class NumberOf:
-    """Make the number of each key's tie group."""
-
-    def __call__(self, numbered: Numbered) -> Any:
-        return numbered.groups.numbers
-
-    def in_whole(self, numbers: Any, offset: Offset) -> Any:
-        """What they are in the whole."""
-        return numbers.astype(np.int64) + offset.number
-
-
-@dataclass(frozen=True)
-class RankOf:
-    """Make the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys."""
-
-    # A reply is an integer: an average rank is doubled, and 0 is that of NaN.
-
-    ranking: Ranking
-    dtype: np.dtype[Any]  # of the ranks
-
-    def __call__(self, numbered: Numbered) -> Any:
-        method, groups = self.ranking.method, numbered.groups
-        if method == "ordinal":
-            ranks = numbered.passed + 1
-        elif method == "dense":
-            ranks = groups.numbers + 1
-        else:
-            low, high = (ranks_of_groups(end, numbered.ends[:-1], numbered.ends[1:]) for end in ("min", "max"))
-            ranks = groups.spread(low + high if method == "average" else low if method == "min" else high)
-        if may_be_nan(groups.keys.dtype):
-            nans = numbered.nans
-            self.ranking.refuse_nan(nans.any())
-            ranks = np.where(nans, 0, ranks)
-        return ranks
-
-    def in_whole(self, replies: Any, offset: Offset) -> Any:
-        """The ranks in the whole."""
-        halves = self.ranking.method == "average"
-        ranks = replies.astype(np.int64)
-        ranks += (offset.number if self.ranking.method == "dense" else offset.before) << halves
-        ranks = ranks / 2 if halves else ranks.astype(self.dtype, copy=False)
-        if offset.nans:
-            ranks[replies == 0 if self.ranking.nan_policy == "omit" else slice(None)] = np.nan
-        return ranks
-
-
-# ---------------------------------------------------------------------------------------------------------- supersteps
 
 
 class Splitters(NamedTuple):
@@ -330,7 +219,7 @@ class Number(Superstep):
 
 @dataclass(frozen=True)
 class Reply(Number):
-    """Make the results of a group's tie groups, and the replies for the keys that have arrived."""
+    """Keep the results of a group's tie groups, and make the replies for the keys that have arrived."""
 
     listing = "unique-replies"
     moves = "back"
@@ -349,7 +238,8 @@ class Reply(Number):
         numbered = self.merged.number(merged)
         replies = self.reply(numbered).astype(self.reply_dtype, copy=False)
         answered = Run(ops_for(positions).scatter(replies, positions))
-        return Made(numbered.header, answered, arrays=tuple(make(numbered) for make in self.makes))
+        results = [make(numbered) for make in self.makes]
+        return Made(numbered.header, answered, stays=Run(results[0], tuple(results[1:])) if results else None)
 
     def _join_with_positions(self, runs: Sequence[Run]) -> tuple[Run, Any]:
         """Merge runs, and give the positions of the keys as they arrived."""
@@ -407,6 +297,17 @@ class Spread(Superstep):
         # Chunks of one part are copied: a view would keep all of them.
         parts = [found] if len(given.memo) == 1 else [found[first:last].copy() for first, last in ends]
         return Made(arrays=([one.reshape(shape) for one, shape in zip(parts, given.memo, strict=True)],))
+
+
+class Results(Superstep):
+    """Give the results of a group that stayed."""
+
+    stage = "unique-results"
+    side = "group"
+
+    def work(self, given: Given) -> Made:
+        assert given.stays is not None
+        return Made(arrays=given.stays().arrays)
 
 
 def spread(known: Any, inverse: Any, added: Any = None) -> Any:

@@ -10,13 +10,13 @@ from support import oracle, programs
 
 from dask_gpusort.chunk.distinct import Columns
 from dask_gpusort.chunk.tie_groups import Ranking, rank_rows
-from dask_gpusort.functions import distinct, sets
+from dask_gpusort.functions import distinct, numbered, sets
 from dask_gpusort.functions.program import Ends, ends_of_cuts
 from dask_gpusort.order import Order
 
 #: Keys of few values, so that most tie groups are in several parts, and of NaN of several bits.
 KEYS = st.lists(st.lists(st.lists(st.integers(-3, 9), max_size=9), min_size=1, max_size=3), min_size=1, max_size=5)
-VALUES = distinct.OfGroups("values")
+VALUES = numbered.OfGroups("values")
 
 
 def program(dtype, columns, groups, makes, reply=None, samples=4, divided=False, counts="u4", equal_nan=True):
@@ -30,7 +30,7 @@ def program(dtype, columns, groups, makes, reply=None, samples=4, divided=False,
     if reply is None:
         return (*first, distinct.Merge(merged, makes))
     answered = distinct.Reply(merged, makes, reply, np.dtype(counts))
-    return (*first, answered, distinct.Spread(reply.in_whole, divided))
+    return (*first, answered, distinct.Spread(reply.in_whole, divided), *[distinct.Results()] * bool(makes))
 
 
 def arrays_of(drawn, dtype):
@@ -49,10 +49,10 @@ def arrays_of(drawn, dtype):
 def test_unique_of_parts_in_groups(drawn, dtype, groups, samples):
     parts, whole = arrays_of(drawn, dtype)
     columns = Columns(counts=True, firsts=True, inverse=True)
-    makes = tuple(map(distinct.OfGroups, ("values", "firsts", "counts")))
-    steps = program(dtype, columns, groups, makes, distinct.NumberOf(), samples)
-    *_, replied, spread = programs.run(steps, parts, groups)
-    found = [np.concatenate(column) for column in zip(*(one.arrays for one in replied), strict=True)]
+    makes = tuple(map(numbered.OfGroups, ("values", "firsts", "counts")))
+    steps = program(dtype, columns, groups, makes, numbered.NumberOf(), samples)
+    *_, spread, results = programs.run(steps, parts, groups)
+    found = [np.concatenate(column) for column in zip(*(one.arrays for one in results), strict=True)]
     inverse = [chunk for one in spread for chunk in one.arrays[0]]
     values, firsts, at, counts = np.unique(whole, True, True, True)
     for mine, theirs in zip(found, (values, firsts, counts), strict=True):
@@ -76,7 +76,7 @@ def test_ranks_of_parts_in_groups(drawn, counts, groups, pct, method):
     parts, whole = arrays_of(drawn, "f8")
     ranking = Ranking(method, "omit", pct)
     columns = Columns(counts=True, inverse=True, repeats=method == "ordinal")
-    rank = distinct.RankOf(ranking, np.dtype(float))
+    rank = numbered.RankOf(ranking, np.dtype(float))
     steps = program("f8", columns, groups, (), rank, divided=pct, counts=counts)
     found = np.concatenate([chunk for one in programs.run(steps, parts, groups)[-1] for chunk in one.arrays[0]])
     oracle.assert_same_values(found, rank_rows(whole, ranking, 0))

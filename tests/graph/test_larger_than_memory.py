@@ -169,14 +169,19 @@ def steps_of(block):
     return np.array([[int(np.array_equal(block, np.arange(len(block)) + block[0])), block[0], len(block)]])
 
 
-def wrong_ranks(block, block_id):
-    """How many ranks of a chunk are not those of its keys."""
-    return np.array([np.count_nonzero(block != keys_of_chunk(block_id[0]) + 1)])
+def wrong_numbers(array, first, chunks):
+    """How many elements of each chunk are not the positions of its keys among all, which begin with a first one."""
+
+    def wrong(block, block_id):  # makes the keys again: Dask holds none
+        return np.array([np.count_nonzero(block != keys_of_chunk(block_id[0], chunks) + first)])
+
+    return array.map_blocks(wrong, dtype="i8", chunks=(1,))
 
 
-def assert_consecutive(array, size):
-    """Chunks are all numbers from 0 on."""
-    ((found),) = dask.compute(array.map_blocks(steps_of, chunks=(1, 3), new_axis=1, dtype="i8"))
+def assert_consecutive(array, size, *others):
+    """Chunks are all numbers from 0 on, and others, which are computed at the same time, are 0."""
+    found, *numbers = dask.compute(array.map_blocks(steps_of, chunks=(1, 3), new_axis=1, dtype="i8"), *others)
+    assert not any(map(np.any, numbers))
     good, first, length = found[found[:, 2] > 0].T
     assert good.all()
     assert first.tolist() == [0, *np.cumsum(length)[:-1]]
@@ -184,13 +189,15 @@ def assert_consecutive(array, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sort", "rank", "unique"])
+@pytest.mark.parametrize("name", ["sort", "rank", "unique", "inverse"])
 def test_workers_of_unequal_memory_and_threads(unequal, name):
     if name == "sort":
         assert_consecutive(dask_gpusort.sort(made_of(MANY)), MANY * UNEQUAL_KEYS)
     elif name == "unique":
         assert_consecutive(dask_gpusort.unique(made_of(FEW) // 2), FEW * UNEQUAL_KEYS // 2)
+    elif name == "inverse":  # of so many values that no worker holds them
+        values, inverse = dask_gpusort.unique(made_of(MANY), return_inverse=True)
+        assert_consecutive(values, MANY * UNEQUAL_KEYS, wrong_numbers(inverse, 0, MANY))
     else:
         found = dask_gpusort.rank(made_of(FEW), method="ordinal")
-        wrong = found.map_blocks(wrong_ranks, dtype="i8", chunks=(1,))  # which makes the keys again: Dask holds none
-        assert not np.concatenate(unequal(wrong)).any()
+        assert not np.concatenate(unequal(wrong_numbers(found, 1, FEW))).any()

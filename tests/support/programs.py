@@ -31,6 +31,7 @@ def run(
             )
             if isinstance(turn.run, Iterator):
                 turn = turn._replace(run=Run.concat(list(turn.run)))
+            assert not (turn.arrays and (step.listing or step.moves)), "who lists all turns gets their arrays too"
             turns.append(turn)
         if step.keeps:
             owners[step.side] = turns
