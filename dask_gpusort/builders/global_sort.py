@@ -17,7 +17,7 @@ from ..drivers.recipe import DRIVERS, Input, ProgramRecipe, Result
 from ..drivers.tasks import Pace
 from ..functions.joined import JoinedSort
 from ..functions.program import Superstep
-from ..functions.sort import Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
+from ..functions.sort import MERGE_COPIES, Count, DrawKeys, Finish, Groups, LocalSort, Merge, SortRuns
 from ..graph.collection import Output, new_arrays
 from ..graph.exchanges import choose_exchange, install_or_else
 from ..graph.explain import note
@@ -214,7 +214,7 @@ def global_sort(
 
 def _steps(plan: SortPlan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
     """The program of a sort."""
-    groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known, local.copies)
+    groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known, min(local.copies, MERGE_COPIES))
     stage = "sort-check" if local.presorted else "sort-local"
     if plan.candidates:
         draw = DrawKeys(local, plan.candidates, sum(plan.sizes), len(plan.runs), stage)

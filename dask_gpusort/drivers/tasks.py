@@ -120,7 +120,8 @@ def _pieces(
     sent: list[Run] = [one.runs[0] if isinstance(one, Turn) else one for one in shards]
     if step.portions:
         return [list(enumerate(sent))]
-    assert listed is not None and listed.ends is not None
+    assert listed is not None
+    assert listed.ends is not None
     found = listed.ends.split(senders, sent, receivers)
     return [found[receiver] for receiver in receivers]
 
