@@ -109,13 +109,20 @@ def placed(array: np.ndarray[Any, Any], chunks: Any, workers: Sequence[int], unk
     x = ours.dask_array(array, chunks, unknown=unknown)
     if not workers:
         return x
-    names = addresses(distributed.Client.current())
-    chosen = {"workers": lambda key: [names[workers[sum(key[1:]) % len(workers)]]], "allow_other_workers": True}
-    with dask.annotate(**chosen):
+    client = distributed.Client.current()
+    names = addresses(client)
+    with dask.annotate(workers=lambda key: [names[workers[sum(key[1:]) % len(workers)]]]):
         x = x.map_blocks(np.copy, meta=x._meta)
     x = x.persist(optimize_graph=False)
     distributed.wait(x)
+    client.run_on_scheduler(allow_other_workers, [future.key for future in distributed.futures_of(x)])
     return x
+
+
+def allow_other_workers(keys: Sequence[Key], dask_scheduler: Any) -> None:
+    """Let tasks be run again on any worker: before, another one could have stolen them."""
+    for key in keys:
+        dask_scheduler.tasks[key].loose_restrictions = True
 
 
 def found_by_gangs(*arrays: Any) -> tuple[Any, ...]:
