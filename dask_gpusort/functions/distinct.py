@@ -136,6 +136,7 @@ class Cut(Superstep):
     stage = "unique-cut"
     listing = "unique-list"
     moves = "out"
+    copies = 0  # it reads few keys of what stays
 
     order: Order
     groups: int
@@ -276,8 +277,8 @@ class Spread(Superstep):
 
     @property
     def copies(self) -> float:
-        # Replies of 4 bytes and their numbers become 8 bytes each, some of them twice.
-        return 6
+        # Replies of 4 bytes and their numbers become 8 bytes each, one after another.
+        return 4
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
@@ -304,6 +305,7 @@ class Results(Superstep):
 
     stage = "unique-results"
     side = "group"
+    copies = 1
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
