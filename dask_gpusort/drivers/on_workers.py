@@ -26,10 +26,9 @@ class OnWorkers(Store):
         return keep(runs) if runs else []
 
     def reserved(self, copies: float, blocks: Sequence[Any], rows: Sequence[Rows]) -> AbstractContextManager[Any]:
-        held = sum(getattr(block, "nbytes", 0) for block in blocks)  # which the process has already
-        taken = held + sum((last - first) * run.row_bytes for _, run, first, last in rows if last > first)
-        more = copies * taken - held
-        return reserved(more) if more > 0 else nullcontext()
+        taken = sum(getattr(block, "nbytes", 0) for block in blocks)
+        taken += sum((last - first) * run.row_bytes for _, run, first, last in rows if last > first)
+        return reserved(copies * taken) if taken else nullcontext()
 
     def look(self, kept: Sequence[Any], ends: Any) -> None:
         check_listed(kept, map(np.ascontiguousarray, (ends.first, ends.last)) if isinstance(ends, Ends) else ())

@@ -136,7 +136,6 @@ class Cut(Superstep):
     stage = "unique-cut"
     listing = "unique-list"
     moves = "out"
-    copies = 0  # it reads few keys of what stays
 
     order: Order
     groups: int
@@ -277,8 +276,8 @@ class Spread(Superstep):
 
     @property
     def copies(self) -> float:
-        # Replies of 4 bytes and their numbers become 8 bytes each, one after another.
-        return 4
+        # Replies of 4 bytes and their numbers become 8 bytes each, some of them twice.
+        return 6
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
@@ -305,7 +304,6 @@ class Results(Superstep):
 
     stage = "unique-results"
     side = "group"
-    copies = 1
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None
