@@ -21,6 +21,17 @@ def encode(block: np.ndarray, order: Order) -> np.ndarray:
     return np.array(block, order="C", copy=True)
 
 
+def encode_at(block: np.ndarray, positions: np.ndarray, order: Order) -> np.ndarray:
+    """Encode the user's keys at some positions, in the memory of the result alone."""
+    if not order.coded:
+        return block.take(positions, axis=0)
+    codes = np.empty(positions.shape, order.transit_dtype)
+    for start in range(0, len(positions), key_codes.BLOCK_KEYS):
+        part = slice(start, start + key_codes.BLOCK_KEYS)
+        codes[part] = encode(block.take(positions[part]), order)
+    return codes
+
+
 def decode(array: np.ndarray, order: Order) -> np.ndarray:
     """Decode keys in transit to the user's; may reuse their memory."""
     if order.coded:
@@ -28,9 +39,9 @@ def decode(array: np.ndarray, order: Order) -> np.ndarray:
     return array
 
 
-def floor(array: np.ndarray, order: Order) -> np.ndarray:
+def floor(array: np.ndarray, order: Order, out: np.ndarray | None = None) -> np.ndarray:
     """Replace keys in transit by the least of their tie classes: equal keys become identical."""
-    return key_codes.tie_floor(array, order.dtype, descending=order.descending) if order.has_ties else array
+    return key_codes.tie_floor(array, order.dtype, descending=order.descending, out=out) if order.has_ties else array
 
 
 def ceiling(array: np.ndarray, order: Order) -> np.ndarray:

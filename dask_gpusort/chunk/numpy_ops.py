@@ -12,11 +12,12 @@ from ..order import Order
 from ..table import KeyOrder, Side
 from . import numpy_radix, numpy_split, steps
 from .numpy_columns import columns_of
-from .numpy_keys import before, ceiling, decode, differ, encode, floor, search
+from .numpy_keys import before, ceiling, decode, differ, encode, encode_at, floor, search
 from .numpy_positions import concatenate_along, put, put_along, random_keys, take
 from .numpy_search import equal_before, interpolate, rank, rank_sorted, ranked_keys, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, keys_at, moved_here, reduce_lanes
 from .numpy_sorts import (
+    argsort_block,
     argsort_keys,
     argsort_rows,
     first_indices,
@@ -55,18 +56,19 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
     # With `positions`, its positions, uint32 where they fit, are appended to the values.
     check_lengths(block, values)
     in_place = order.coded or sorted_by_numpy(order)
-    array = encode(block, order) if in_place else np.ascontiguousarray(block)
     if not values and not positions:
-        return Run(sort_keys(array, order))
+        return Run(sort_keys(encode(block, order) if in_place else np.ascontiguousarray(block), order))
     if direction(block, order, turns_ties=False) > 0:
-        moved, permutation = list(values), np.arange(len(block))
+        array, moved, permutation = encode(block, order), list(values), np.arange(len(block))
     else:
-        array, permutation = sort_with_positions(array, order)
+        permutation = argsort_block(block, order)
         moved = [value.take(permutation, axis=0) for value in values]
+        array = None
     if positions:
         fits = len(block) <= np.iinfo(np.uint32).max
-        moved.append(permutation.astype(np.uint32 if fits else np.int64, copy=False))
-    return Run(array, tuple(moved))
+        permutation = permutation.astype(np.uint32 if fits else np.int64, copy=False)
+        moved.append(permutation)
+    return Run(encode_at(block, permutation, order) if array is None else array, tuple(moved))
 
 
 def sort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:

@@ -11,7 +11,7 @@ an EPYC 7003 (AVX2, 512 KiB level-2 cache), NumPy 2.4, 2**24 keys, least of thre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -21,6 +21,8 @@ from ..keys import BLOCK_KEYS
 from .merge_choice import prefers_merge
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+#: Gives codes again, at some positions: then those of one row may be overwritten.
+CodesAt: TypeAlias = Callable[[Array], Array]
 # Keys in a block of the step that resolves ties. Each block
 # takes several NumPy calls, even where no keys tie, so many small blocks cost
 # more than the cache gains.
@@ -71,7 +73,7 @@ def tiles(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
             yield slice(top, top + height), slice(left, min(left + BLOCK_KEYS, num_keys))
 
 
-def pack(rows: Array) -> tuple[Array, int, int, int]:
+def pack(rows: Array, overwrite: bool = False) -> tuple[Array, int, int, int]:
     """Make the words ``(code - least) >> dropped << index_bits | position``; give words, index_bits, least, dropped."""
     # The narrower words, if digit and position fit, sort twice as fast.
     least = int(rows.min())
@@ -82,7 +84,7 @@ def pack(rows: Array) -> tuple[Array, int, int, int]:
     low, shift = as_word(least & int(~as_word(0))), as_word(index_bits - dropped)
     high_part = ~as_word((1 << index_bits) - 1)
     positions = np.arange(rows.shape[-1] if len(rows) > 1 else min(rows.size, BLOCK_KEYS), dtype=word)
-    words = np.empty(rows.shape, word)
+    words = rows if overwrite and rows.dtype == word else np.empty(rows.shape, word)
     for across, along in tiles(rows.shape):
         out = words[across, along]
         # The code may exceed the word, but its difference from the least code
@@ -152,9 +154,9 @@ def sort(codes: Array) -> None:
             _counting_sort(row)
 
 
-def argsort(codes: Array) -> Array:
+def argsort(codes: Array, again: CodesAt | None = None) -> Array:
     """Find the int64 positions within the last axis that sort C-contiguous codes, stably."""
-    # The result is built in the memory of the words. Beyond it, at most two bytes a key are held, and the members of
+    # The result is built in the memory of the words, with `again` in that of 64-bit codes. Beyond it, at most two bytes a key are held, and the members of
     # tie groups if high parts tie. Sorting the high part and resolving ties beats two least-significant-digit passes:
     # the second pass gathers twice at random and sorts again. 2**24 random 64-bit codes take 0.41 s, 0.03 s of it to
     # look for ties. NumPy sorts 8- and 16-bit codes, because its stable argsort is a radix sort for them: words were
@@ -162,7 +164,7 @@ def argsort(codes: Array) -> Array:
     rows = as_rows(codes)
     ordered = _known_positions(rows)
     if ordered is None:
-        words, index_bits, *_ = sorted_words(rows)
+        words, index_bits, *_ = sorted_words(rows, again)
         ordered = unpack_positions(words, index_bits)
     return ordered.reshape(codes.shape)
 
@@ -240,20 +242,20 @@ def repair(row: Array) -> bool:
     return True
 
 
-def sorted_words(rows: Array) -> tuple[Array, int, int, int]:
+def sorted_words(rows: Array, again: CodesAt | None = None) -> tuple[Array, int, int, int]:
     """Pack, sort, resolve ties: (words, index_bits, least, dropped)."""
-    words, index_bits, least, dropped = pack(rows)
+    words, index_bits, least, dropped = pack(rows, again is not None)
     _sort_words(words)
     if dropped:
-        resolve_ties(rows, words, least, index_bits, dropped)
+        resolve_ties(again or rows.reshape(-1).take, words, least, index_bits, dropped)
     return words, index_bits, least, dropped
 
 
-def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped: int) -> None:
+def resolve_ties(codes_at: CodesAt, words: Array, least: int, index_bits: int, dropped: int) -> None:
     """Order keys with equal digits by the low bits that their words lack."""
     # Works on flat blocks that end at the end of a tie group. Within a block the tied keys are sorted, stably, by
     # (group, low bits); as those take few bits, this is one more pass over the tied keys only.
-    num_keys = rows.shape[-1]
+    num_keys = words.shape[-1]
     flat = words.reshape(-1)
     mask = np.uint64((1 << index_bits) - 1)
     start = 0
@@ -268,9 +270,9 @@ def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped
         if len(pairs):
             members, groups = _tie_groups(pairs, len(block))
             sources = (block[members] & mask).view(np.int64)
-            if len(rows) > 1:
+            if len(words) > 1:
                 sources += np.arange(start, stop)[members] // num_keys * num_keys
-            low = _low_bits(rows.reshape(-1)[sources], least, dropped)
+            low = _low_bits(codes_at(sources), least, dropped)
             if groups is not None:
                 low |= groups << np.uint64(dropped)
             if not (low[1:] >= low[:-1]).all():

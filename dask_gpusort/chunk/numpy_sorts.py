@@ -10,7 +10,7 @@ import numpy as np
 from ..order import Order
 from . import numpy_columns, numpy_less, numpy_radix, numpy_words
 from .merge_choice import prefers_merge
-from .numpy_keys import ceiling, decode, encode, floor, function_of
+from .numpy_keys import ceiling, decode, encode, encode_at, floor, function_of
 from .numpy_select import count_nans
 from .run import Run, concatenate
 from .steps import bound_rank
@@ -58,6 +58,14 @@ def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = N
     if order.words:
         return numpy_words.argsort(numpy_words.columns_of(array))
     return numpy_columns.argsort_columns(numpy_columns.columns_of(array, order))
+
+
+def argsort_block(block: np.ndarray, order: Order) -> np.ndarray:
+    """Find the stable permutation that sorts the user's keys of a chunk, in the memory of their codes."""
+    if not order.coded:
+        return argsort_keys(np.ascontiguousarray(block), order)
+    codes = encode(block, order)
+    return numpy_radix.argsort(floor(codes, order, codes), lambda at: floor(encode_at(block, at, order), order))
 
 
 def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np.ndarray]:
