@@ -99,15 +99,13 @@ def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -
     else:
         ordered = ops.sort_chunks([keys], order)
     groups = ops.tie_groups(ordered, equal_nan)
-    sources = np.arange(len(keys))[positions] if step and columns.firsts else positions
-    # Numbers of keys have the dtype of positions, unless they are a result.
+    # Numbers of keys have the dtype of positions, unless they are a result. They are made first: they take most memory.
     dtype = np.uint32 if len(keys) <= np.iinfo(np.uint32).max else np.int64
-    return Distinct(
-        groups.values,
-        groups.counts if columns.counts else None,
-        groups.of_firsts(sources).astype(np.int64) if columns.firsts else None,
-        groups.scatter_numbers(positions, columns.inverse_dtype or dtype).reshape(block.shape)
-        if columns.inverse
-        else None,
-        groups.scatter_repeats(positions, dtype).reshape(block.shape) if columns.repeats else None,
-    )
+    inverse = repeats = None
+    if columns.inverse:
+        inverse = groups.scatter_numbers(positions, columns.inverse_dtype or dtype).reshape(block.shape)
+    if columns.repeats:
+        repeats = groups.scatter_repeats(positions, dtype).reshape(block.shape)
+    sources = np.arange(len(keys))[positions] if step and columns.firsts else positions
+    firsts = groups.of_firsts(sources).astype(np.int64) if columns.firsts else None
+    return Distinct(groups.values, groups.counts if columns.counts else None, firsts, inverse, repeats)

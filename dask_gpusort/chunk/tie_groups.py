@@ -136,10 +136,10 @@ class TieGroups:
             return np.ones_like(self.keys, dtype=np.int64)
         return np.diff(self.bounds)
 
-    @cached_property
+    @property
     def numbers(self) -> Any:
         """The number of each key's group, int64."""
-        return self.bounds[:-1] if self.all_differ else self._number_keys()
+        return self._up_to(self.count) if self.all_differ else self._number_keys()
 
     def _number_keys(self) -> Any:
         return np.cumsum(self._firsts, dtype=np.int64) - 1
@@ -157,8 +157,10 @@ class TieGroups:
 
     def scatter_repeats(self, positions: Any, dtype: Any) -> Any:
         """How many keys of its group precede each sorted key, at the key's position among the unsorted ones."""
-        starts = self.bounds[:-1]
-        preceding = self._up_to(len(self.keys)) - self.spread(starts)
+        if self.all_differ:
+            return np.zeros_like(self.keys, dtype=dtype)
+        preceding = self._up_to(len(self.keys))
+        preceding -= self.spread(self.bounds[:-1])
         return ops_for(self.keys).scatter(preceding.astype(dtype), positions)
 
     def scatter_ranks(self, positions: Any, method: RankMethod, dtype: Any) -> Any:

@@ -64,9 +64,10 @@ class Distinct(Superstep):
 
     @property
     def copies(self) -> float:
-        # Beside a key and a copy there are its code, its position, and 8 bytes for each column, 16 for an inverse.
-        columns = self.columns
-        return 2 + 8 * (2 + columns.counts + columns.firsts + 2 * columns.inverse) / self.order.dtype.itemsize
+        # Measured for 2^22 int32 and int64 with `tracemalloc`; of strings of 20 bytes 3.8.
+        one = self.columns
+        added = 16 + 4 * one.counts + 8 * (one.firsts + one.inverse) + 12 * one.repeats
+        return 2 + added / self.order.dtype.itemsize if self.order.coded else 4
 
     def work(self, given: Given) -> Made:
         blocks = given.blocks
@@ -230,8 +231,9 @@ class Reply(Number):
 
     @property
     def copies(self) -> float:
-        # Keys and counts that arrive, copies that are merged, and for each a position, a number and a reply.
-        return 6
+        # Measured as that of `Distinct`; of strings of 20 bytes 7.5.
+        columns, order = self.merged.columns, self.merged.order
+        return 1 + 36 / (order.dtype.itemsize + 4 * columns.counts + 8 * columns.firsts) if order.coded else 6
 
     def work(self, given: Given) -> Made:
         merged, positions = self._join_with_positions([run for _, run in self.merged.arrived(given)])
@@ -246,8 +248,8 @@ class Reply(Number):
         # Positions alone move with the keys: kernels move one companion.
         ends = list(pairwise(accumulate(map(len, runs), initial=0)))
         dtype = np.uint32 if ends[-1][1] <= np.iinfo(np.uint32).max else np.int64
-        numbers = (np.arange(*end, dtype=dtype, like=run.keys) for run, end in zip(runs, ends, strict=True))
-        merged = self.merged.join([Run(run.keys, (own,)) for run, own in zip(runs, numbers, strict=True)])
+        numbers = np.arange(ends[-1][1], dtype=dtype, like=runs[0].keys)
+        merged = self.merged.join([Run(run.keys, (numbers[slice(*own)],)) for run, own in zip(runs, ends, strict=True)])
         (positions,) = merged.values
         columns = map(ops_for(positions).concatenate, zip(*(run.values for run in runs), strict=True))
         return Run(merged.keys, tuple(column[positions] for column in columns)), positions
@@ -277,7 +279,7 @@ class Spread(Superstep):
     @property
     def copies(self) -> float:
         # Replies of 4 bytes and their numbers become 8 bytes each, some of them twice.
-        return 6
+        return 4
 
     def work(self, given: Given) -> Made:
         assert given.stays is not None

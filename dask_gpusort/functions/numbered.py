@@ -99,8 +99,13 @@ class RankOf:
         elif method == "dense":
             ranks = groups.numbers + 1
         else:
-            low, high = (ranks_of_groups(end, numbered.ends[:-1], numbered.ends[1:]) for end in ("min", "max"))
-            ranks = groups.spread(low + high if method == "average" else low if method == "min" else high)
+            before, after = numbered.ends[:-1], numbered.ends[1:]
+            if method == "average":
+                amounts = before + after
+                amounts += 1
+            else:
+                amounts = ranks_of_groups(method, before, after)
+            ranks = groups.spread(amounts)
         if may_be_nan(groups.keys.dtype):
             nans = numbered.nans
             self.ranking.refuse_nan(nans.any())
