@@ -13,6 +13,9 @@ from ..order import Order
 from ..table import Side
 from . import numpy_columns, numpy_less, numpy_words
 
+#: Keys that are gathered and encoded at a time: about a level-2 cache.
+_GATHERED_KEYS = 1 << 17
+
 
 def encode(block: np.ndarray, order: Order) -> np.ndarray:
     """Encode the user's keys into a new array of keys in transit."""
@@ -26,8 +29,8 @@ def encode_at(block: np.ndarray, positions: np.ndarray, order: Order) -> np.ndar
     if not order.coded:
         return block.take(positions, axis=0)
     codes = np.empty(positions.shape, order.transit_dtype)
-    for start in range(0, len(positions), key_codes.BLOCK_KEYS):
-        part = slice(start, start + key_codes.BLOCK_KEYS)
+    for start in range(0, len(positions), _GATHERED_KEYS):
+        part = slice(start, start + _GATHERED_KEYS)
         codes[part] = encode(block.take(positions[part]), order)
     return codes
 

@@ -156,11 +156,11 @@ def sort(codes: Array) -> None:
 
 def argsort(codes: Array, again: CodesAt | None = None) -> Array:
     """Find the int64 positions within the last axis that sort C-contiguous codes, stably."""
-    # The result is built in the memory of the words, with `again` in that of 64-bit codes. Beyond it, at most two bytes a key are held, and the members of
-    # tie groups if high parts tie. Sorting the high part and resolving ties beats two least-significant-digit passes:
-    # the second pass gathers twice at random and sorts again. 2**24 random 64-bit codes take 0.41 s, 0.03 s of it to
-    # look for ties. NumPy sorts 8- and 16-bit codes, because its stable argsort is a radix sort for them: words were
-    # 0.4 to 1.3 times as fast up to 2**22 keys.
+    # The result is built in the memory of the words, which with `again` is that of 64-bit codes. Beyond it, at most two
+    # bytes a key are held, and the members of tie groups if high parts tie. Sorting the high part and resolving ties
+    # beats two least-significant-digit passes: the second pass gathers twice at random and sorts again. 2**24 random
+    # 64-bit codes take 0.41 s, 0.03 s of it to look for ties. NumPy sorts 8- and 16-bit codes, because its stable
+    # argsort is a radix sort for them: words were 0.4 to 1.3 times as fast up to 2**22 keys.
     rows = as_rows(codes)
     ordered = _known_positions(rows)
     if ordered is None:

@@ -26,9 +26,9 @@ class OnWorkers(Store):
         return keep(runs) if runs else []
 
     def reserved(self, copies: float, blocks: Sequence[Any], rows: Sequence[Rows]) -> AbstractContextManager[Any]:
-        taken = sum(getattr(block, "nbytes", 0) for block in blocks)
-        taken += sum((last - first) * run.row_bytes for _, run, first, last in rows if last > first)
-        return reserved(copies * taken) if taken else nullcontext()
+        held = sum(getattr(block, "nbytes", 0) for block in blocks)  # by the process already
+        taken = held + sum((last - first) * run.row_bytes for _, run, first, last in rows if last > first)
+        return reserved(copies * taken - held) if taken else nullcontext()
 
     def look(self, kept: Sequence[Any], ends: Any) -> None:
         check_listed(kept, map(np.ascontiguousarray, (ends.first, ends.last)) if isinstance(ends, Ends) else ())

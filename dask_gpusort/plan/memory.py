@@ -78,8 +78,8 @@ SORT_BYTES: dict[str, dict[str, tuple[float, float]]] = {
     "integers last": {"run": (1.1, 1), "group": (0.1, 1.4)},
     "floats last": {"run": (9.2, 0), "group": (7, 0.5)},
     "narrow with more": {"run": (24, 2), "group": (24, 2), "join": (26, 2), "rows": (12, 1)},
-    "integers with more": {"run": (24, 2), "group": (32.2, 1), "join": (24, 2), "rows": (12, 1)},
-    "floats with more": {"run": (14, 6.9), "group": (32.2, 2), "join": (5, 5.8), "rows": (0.1, 3.15)},
+    "integers with more": {"run": (24, 2), "group": (32.2, 1), "join": (30, 0.6), "rows": (12, 1)},
+    "floats with more": {"run": (24, 2), "group": (32.2, 2), "join": (28, 2.2), "rows": (0.1, 3.15)},
     "compared with more": {"run": (26, 2), "group": (48, 1.55), "join": (30.6, 2.1), "rows": (24, 2.1)},
 }
 #: Keys of 8 bytes that are sorted with positions and tie in the bits that a word has beside these: bytes for each, of

@@ -51,11 +51,11 @@ CALLS = {
     "stable sort": (lambda a: (lambda x: gs.sort(x, stable=True), a.x), None),
     "rows": (lambda a: (gs.sort, a.rows, 1), None),
     "rechunked rows": (lambda a: (gs.sort, a.tiles, 1), None),
-    "argsort": (lambda a: (gs.argsort, a.x), 0.47),  # more if most keys tie
+    "argsort": (lambda a: (gs.argsort, a.x), 0.34),  # more if most keys tie
     "argsort of ties": (lambda a: (gs.argsort, a.repeated), 0.6),
     "argsort of rows": (lambda a: (gs.argsort, a.tiles, 1), 0.67),  # of short rows more
-    "sort_by_key": (lambda a: (gs.sort_by_key, a.x, a.y), 0.5),  # as argsort
-    "sort_by_key of ties": (lambda a: (gs.sort_by_key, a.repeated, a.y), 0.6),
+    "sort_by_key": (lambda a: (gs.sort_by_key, a.x, a.y), 0.47),  # as argsort
+    "sort_by_key of ties": (lambda a: (gs.sort_by_key, a.repeated, a.y), 0.57),
     "lexsort": (lambda a: (gs.lexsort, [a.x, a.few]), None),
     "merge_sorted": (lambda a: (gs.merge_sorted, a.x.map_blocks(np.sort).persist(scheduler="synchronous")), None),
     "is_sorted": (lambda a: (gs.is_sorted, a.x), None),
@@ -80,15 +80,15 @@ CALLS = {
     "topk of all of groups": (lambda a: (lambda x: gs.topk(x, 16, 1, by=a.even_labels), a.rows), 0.65),
     "nunique of groups": (lambda a: (lambda x: gs.nunique(x, 1, by=a.even_labels), a.rows), 0.42),
     "mode of groups": (lambda a: (lambda x: gs.mode(x, 1, by=a.even_labels)[0], a.rows), None),
-    # The figures of ranks and distinct keys are for keys most of which tie.
-    "rank": (lambda a: (gs.rank, a.x), 0.5),
+    # The figures of ranks and distinct keys are for keys most of which tie, and for complex ones, most of them NaN.
+    "rank": (lambda a: (gs.rank, a.x), 0.46),
     "rank of ties": (lambda a: (gs.rank, a.repeated), 0.4),
     "rank of few": (lambda a: (gs.rank, a.few), 0.15),
     "rank of rows": (lambda a: (gs.rank, a.rows, 1), 0.38),
     "rank in groups": (lambda a: (lambda x: gs.rank(x, 1, by=a.even_labels), a.rows), None),
     "unique": (lambda a: (gs.unique, a.x), 0.5),
-    "unique with all": (lambda a: (gs.unique, a.x, True, True, True), 0.53),
-    "unique of ties": (lambda a: (gs.unique, a.repeated, True, True, True), 0.6),
+    "unique with all": (lambda a: (gs.unique, a.x, True, True, True), 0.5),
+    "unique of ties": (lambda a: (gs.unique, a.repeated, True, True, True), 0.48),
     "unique of few": (lambda a: (gs.unique, a.few, True, True, True), 0.25),
     "nunique": (lambda a: (gs.nunique, a.x), 0.6),
     "mode": (lambda a: (gs.mode, a.few), 0.17),
@@ -112,8 +112,8 @@ CALLS = {
     "take_along_axis": (lambda a: (gs.take_along_axis, a.tiles, a.tiles_at, 1), None),
     "put_along_axis": (lambda a: (gs.put_along_axis, a.x, a.at, a.y, 0), None),
     "put_along_axis of rows": (lambda a: (gs.put_along_axis, a.tiles, a.tiles_at, a.tiles, 1), None),
-    "shuffle": (lambda a: (lambda x: gs.shuffle(x, seed=0), a.x), 0.44),  # as argsort: random keys
-    "permutation": (lambda a: (lambda: gs.permutation(a.size, chunks=a.chunk, seed=0),), 0.44),  # the same
+    "shuffle": (lambda a: (lambda x: gs.shuffle(x, seed=0), a.x), 0.39),  # as argsort: random keys
+    "permutation": (lambda a: (lambda: gs.permutation(a.size, chunks=a.chunk, seed=0),), 0.39),  # the same
 }
 SIZES = (1 << 18, 1 << 21)
 DRIVERS = [pytest.param("auto"), pytest.param("tasks", marks=pytest.mark.slow)]

@@ -120,7 +120,7 @@ UNEQUAL_KEYS, MANY, FEW = MIB, 128, 48
 
 def keys_of_chunk(number, chunks=FEW):
     """A part of a permutation, in the memory of one chunk: the multiplier is a prime that does not divide the size."""
-    # Tasks that make and look at chunks do not wait for memory, so with eight threads what they take counts eight times.
+    # Tasks that make and look at chunks do not wait for memory: what one takes, eight threads take eight times.
     keys = np.arange(number * UNEQUAL_KEYS, (number + 1) * UNEQUAL_KEYS)
     keys *= 1000003
     keys += 12345

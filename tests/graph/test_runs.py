@@ -416,7 +416,7 @@ def test_wrong_directories_are_refused(tmp_path, value):
 
 @pytest.mark.parametrize(
     ("limit", "available", "capacity"),
-    [(1000, 0, 300), (None, 9000, 3000), (None, 7000, 1000), (None, 5000, -1000), (None, 99_000, 3900)],
+    [(1000, 0, 200), (None, 9000, 2000), (None, 7100, 100), (None, 5000, -2000), (None, 99_000, 2900)],
 )
 def test_the_capacity_of_runs_follows_the_memory_of_the_worker(monkeypatch, limit, available, capacity):
     monkeypatch.setattr(store, "MEMORY_LIMIT", 10_000)  # which may be that of a container, less than is available

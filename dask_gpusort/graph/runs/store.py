@@ -36,9 +36,10 @@ from .handles import PROCESSES, Handle, checksum_of, mapped, read, written
 
 #: Share of a worker's memory up to which its process takes runs in; those behind it are files. Dask's own limits, from
 #: which on it spills results and pauses the worker, are 0.6 and 0.8.
-MEMORY_SHARE = 0.4
-#: Share up to which a task begins while others work. From there on Dask spills what it has.
-BUSY_SHARE = 0.7
+MEMORY_SHARE = 0.3
+#: Share up to which a task begins while others work. From 0.7 on Dask spills what it has; the rest is for tasks that
+#: make chunks, which do not wait.
+BUSY_SHARE = 0.65
 #: Errors of a disk that has no space left.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Seconds until it is tried again to remove a file that someone has open, where that is not possible.
