@@ -407,6 +407,31 @@ def test_on_other_schedulers(scheduler: str) -> None:
         np.testing.assert_array_equal(np.ma.compressed(found), np.ma.compressed(other))
 
 
+@pytest.mark.parametrize(
+    ("strategy", "held_share", "reads"), [("rechunk", 0.5, 1), ("samples", 0.5, 1), ("samples", 0, 2)]
+)
+def test_sources_are_read_as_often_as_plain_ones(strategy: str, held_share: float, reads: int) -> None:
+    if held_share == 0 and da.array_expr_enabled():
+        pytest.skip("sources are always held")
+    array, calls = np.ma.masked_less(np.random.default_rng(1).random((4, 4000)), 0.3), []
+    x = ours.dask_array(array, (4, 1000)).map_blocks(lambda block: calls.append(0) or block, meta=np.ma.empty((0, 0)))
+    with dask.config.set({"gpusort.held_share": held_share}):
+        found = dask_gpusort.quantile(x, [0.1, 0.5], 1, strategy=strategy)
+        assert_same(found, by_lanes(array, (1,), False, lambda values: np.quantile(values, [0.1, 0.5])))
+    assert len(calls) == 4 * reads
+
+
+def test_on_a_cluster(on_cluster: Any) -> None:
+    found = [dask_gpusort.median(X, 0), dask_gpusort.sort(X), dask_gpusort.argsort(X)]
+    wanted = [np.ma.median(SMALL, 0), np.ma.sort(SMALL), np.ma.argsort(SMALL, -1)]
+    if not da.array_expr_enabled():
+        found, wanted = [*found, dask_gpusort.unique(X)], [*wanted, np.ma.unique(SMALL)]
+    for one, other in zip(dask.compute(*found), wanted, strict=True):
+        assert type(one) is type(other)
+        np.testing.assert_array_equal(np.ma.getmaskarray(one), np.ma.getmaskarray(other))
+        np.testing.assert_array_equal(np.ma.compressed(one), np.ma.compressed(other))
+
+
 def test_what_dask_makes_of_results_is_masked() -> None:
     sums = dask_gpusort.sort(X).sum(axis=0)
     assert sums.compute(scheduler="sync").tolist() == np.ma.sort(SMALL).sum(axis=0).tolist()
