@@ -150,7 +150,8 @@ def argsort(
     -------
     dask array of int64
         Positions along the axis in the whole array, not in a chunk. Equal keys always keep their input order, so the
-        result does not depend on the scheduler; so do masked elements, which are last. An array without dimensions has one position, as in NumPy.
+        result does not depend on the scheduler. Masked elements are last, in their order too. An array without
+        dimensions has one position, as in NumPy.
 
     Raises
     ------

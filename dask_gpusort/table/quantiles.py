@@ -65,9 +65,8 @@ class Statistic:
     q: np.ndarray | None
     method: str  # one of `METHODS`
     skip_nan: bool  # whether NaN and NaT take no part, as in `numpy.nanquantile`; otherwise a lane with one gives NaN
-    #: Whether what NumPy warns of in lanes without keys is told: not of masked keys that are NaN.
-    warns: bool = True
     weak: bool = False  # whether `q` was a Python number: the result then has the dtype of the keys, if they are floats
+    warns: bool = True  # whether lanes without keys are warned of; not if masked keys are NaN
 
     #: Keys that a lane must have; without them its results are NaN.
     least, fill = 1, None
@@ -90,7 +89,7 @@ class Statistic:
         _check_method(method)
         # Quantiles of integers are 0 or 1: in int64, products with counts do not overflow.
         wanted = wanted if wanted.dtype.kind in "fO" else wanted.astype(np.int64)
-        return cls("quantile", wanted, method, skip_nan, weak=weak)
+        return cls("quantile", wanted, method, skip_nan, weak)
 
     @classmethod
     def median(cls, *, skip_nan: bool = False) -> Statistic:
