@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .. import api
-from ..arguments.arrays import in_memory, known_size
+from ..arguments.arrays import in_memory, known_size, refuse_masked
 from ..arguments.packages import for_both_packages, is_of_dask_array
 
 Function = Callable[..., Any]
@@ -120,6 +120,7 @@ def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
     named = {name: da.asarray(sample) for name, sample in named.items()}
     for name, sample in named.items():
+        refuse_masked(sample._meta, name, "dask.array.ma.filled")
         for dim in range(sample.ndim):
             known_size(sample, dim, name)
     samples = _to_last_axis(list(named.values()), given["axis"], previous.__name__ in PAIRED)

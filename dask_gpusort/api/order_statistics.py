@@ -7,8 +7,9 @@ from typing import Any
 
 from ..arguments.arrays import checked_array, in_memory
 from ..arguments.checks import checked_axes, checked_labels, checked_weights
-from ..arguments.table import IN_PLACE, STRATEGY, STRATEGY_OF_GROUPS, WITH_GROUPS
+from ..arguments.table import IN_PLACE, STRATEGY, STRATEGY_OF_GROUPS, WITH_GROUPS, WITH_MASKED
 from ..builders.groups import build_grouped
+from ..builders.masked import NUMBERS, build_masked_statistic, is_masked
 from ..builders.statistics import build_statistic, build_weighted
 from ..table.quantiles import Statistic
 
@@ -36,7 +37,8 @@ def quantile(
     ----------
     a : dask array
         NumPy or CuPy chunks of real numbers, dates or time differences. Other arrays are converted by
-        `dask.array.asanyarray`. Of Python objects, such as ``Fraction``, NumPy computes whole lanes.
+        `dask.array.asanyarray`. Of Python objects, such as ``Fraction``, NumPy computes whole lanes. NumPy chunks may
+        be masked (`numpy.ma`), without `weights` and `by`: then masked elements take no part.
     q : float or array of floats
         Quantiles, from 0 to 1. A list of them costs little more than one. They may be Python objects too: then results
         are exact, of dtype object where NumPy interpolates, and NumPy computes whole lanes.
@@ -72,7 +74,8 @@ def quantile(
     dask array
         The shape of `q`, then that of the remaining axes. Values, dtype, and NaN are NumPy's. With `by` there is one
         more dimension, of the groups, at the place of the axis, or of the first of several. A group without elements
-        gives NaN or NaT; where there may be such groups, integers become float64.
+        gives NaN or NaT; where there may be such groups, integers become float64. Of a masked array it is masked
+        where all elements are.
 
     Raises
     ------
@@ -347,17 +350,21 @@ def _reduce(
     weights: Any,
     grouping: tuple[Any, Any, Any],
 ) -> Any:
-    array = checked_array(a)
+    array = checked_array(a, masked="" if statistic.objects else NUMBERS)
     axes = checked_axes(axis, array.ndim)
     labels = checked_labels(*grouping, array, axis)
     if labels is not None:
         WITH_GROUPS.refuse(keepdims=bool(keepdims), weights=weights)
+        WITH_MASKED.refuse(by=is_masked(array))
         return build_grouped(array, statistic, axes, labels, STRATEGY_OF_GROUPS.checked(strategy))
     if array.size == 0 and statistic.skip_nan:
         statistic, weights = Statistic.median(skip_nan=True), None  # of nothing, NumPy gives a mean for any `q`
     if statistic.q is not None and any(array.shape[dim] == 0 for dim in axes):
         raise IndexError("index -1 is out of bounds for axis 0 with size 0: a has no elements along the reduced axes")
+    how = axes, bool(keepdims), STRATEGY.checked(strategy)
+    build = build_masked_statistic if is_masked(array) else build_statistic
     if weights is None:
-        return build_statistic(array, statistic, axes, bool(keepdims), STRATEGY.checked(strategy))
+        return build(array, statistic, *how)
+    WITH_MASKED.refuse(weights=is_masked(array))
     checked = checked_weights(weights, array, axis, statistic.method)
-    return build_weighted(array, checked, statistic, axes, bool(keepdims), STRATEGY.checked(strategy))
+    return build_weighted(array, checked, statistic, *how)

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..arguments.arrays import checked_array
 from ..arguments.checks import axis_or_none, checked_directions, checked_labels
-from ..arguments.table import NAN_POLICY, RANK_METHOD
+from ..arguments.table import NAN_POLICY, RANK_METHOD, WITH_MASKED
+from ..builders.masked import NUMBERS, build_masked_rank, is_masked
 from ..builders.ranks import build_grouped_rank, build_rank
 from ..chunk.tie_groups import Ranking
 
@@ -29,6 +30,7 @@ def rank(
     ----------
     a : dask array
         NumPy or CuPy chunks, any number of them along the axis. Other arrays are converted by `dask.array.asanyarray`.
+        NumPy chunks may be masked (`numpy.ma`), without `by`: masked elements have masked ranks, and do not count.
     axis : int or None, default None
         Axis along which to rank; None ranks the flattened array. Of one dimension, chunk sizes may be unknown.
     method : {"average", "min", "max", "dense", "ordinal"}
@@ -92,13 +94,14 @@ def rank(
     >>> dask_gpusort.rank(x, by=["a", "b", "a", "b"], window=3).compute()
     array([5. , 1.5, 4. , 1.5])
     """
-    array = checked_array(a)
+    array = checked_array(a, masked=NUMBERS)
     order = checked_directions(descending, 1)[0]
     ranking = Ranking(RANK_METHOD.checked(method), NAN_POLICY.checked(nan_policy), bool(pct), order)
     checked = axis_or_none(axis, array.ndim)
     labels = checked_labels(by, groups, window, array, checked)
     if labels is None:
-        return build_rank(array, ranking, checked)
+        return (build_masked_rank if is_masked(array) else build_rank)(array, ranking, checked)
+    WITH_MASKED.refuse(by=is_masked(array))
     if labels.window > 1 and method == "ordinal":
         raise ValueError('method="ordinal" has no rank for elements that occur several times: leave window out')
     return build_grouped_rank(array, ranking, checked, labels)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from ..arguments.arrays import checked_sides
 from ..arguments.checks import checked_by_values, checked_number, checked_points, checked_sorter
 from ..arguments.table import SIDE
+from ..builders.masked import ORDERED, build_masked_search, is_masked
 from ..builders.searches import build_interp, build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
@@ -22,7 +23,8 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
         NumPy or CuPy chunks, of known or unknown sizes, in ascending order as `sort` gives it, NaN last. Chunks may be
         empty. Other arrays are converted by `dask.array.asanyarray`.
     v : dask array or array_like
-        Elements to search for, in any order, of any shape and chunks, of known or unknown sizes.
+        Elements to search for, in any order, of any shape and chunks, of known or unknown sizes. Where they are masked
+        (`numpy.ma`), so are the positions.
     side : {"left", "right"}
         Whether a position is before or behind the elements of `a` that are equal.
     sorter : array_like of int, shape (n,), optional
@@ -61,11 +63,14 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     >>> dask_gpusort.searchsorted(x, da.from_array([3, 0, 9], chunks=2)).compute()
     array([1, 0, 4])
     """
-    array, needles = checked_sides(a, v, ("a", "v"), ("v",))
+    array, needles = checked_sides(a, v, ("a", "v"), ("v",), masked=ORDERED)
     if array.ndim != 1:
         what = "deep" if array.ndim else "of too small depth"
         raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
-    return build_search(array, needles, SIDE.checked(side), checked_sorter(sorter, array))
+    how = SIDE.checked(side), checked_sorter(sorter, array)
+    if is_masked(needles):
+        return build_masked_search(array, needles, *how)
+    return build_search(array, needles, *how)
 
 
 def isin(

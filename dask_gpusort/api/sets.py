@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arguments.arrays import checked_array, checked_sides
 from ..arguments.checks import axis_or_none
+from ..arguments.table import WITH_MASKED
 from ..builders.distinct import (
     Unique,
     build_common,
@@ -17,6 +18,7 @@ from ..builders.distinct import (
     build_unique,
     build_unique_subarrays,
 )
+from ..builders.masked import ORDERED, build_masked_unique, is_masked
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.
@@ -38,7 +40,8 @@ def unique(
     Parameters
     ----------
     ar : dask array
-        NumPy or CuPy chunks, of known or unknown sizes. Other arrays are converted by `dask.array.asanyarray`.
+        NumPy or CuPy chunks, of known or unknown sizes. Other arrays are converted by `dask.array.asanyarray`. Masked
+        elements of NumPy chunks (`numpy.ma`) are one masked value, the last one; then counts alone may be wanted.
     return_index : bool, default False
         Whether the first position of each value in the flattened array is wanted, or its first index along `axis`.
     return_inverse : bool, default False
@@ -63,7 +66,8 @@ def unique(
     Raises
     ------
     TypeError
-        If the chunks are masked, or cannot be sorted; with an axis, if the subarrays cannot be compared.
+        If the chunks cannot be sorted; with an axis, if the subarrays cannot be compared. If chunks are masked, and an
+        index, an inverse or an axis is given.
     ValueError
         If an index is wanted, `ar` has several dimensions, and chunk sizes are unknown.
     numpy.exceptions.AxisError
@@ -94,9 +98,13 @@ def unique(
     >>> dask.compute(values, counts)
     (array([1, 2, 3]), array([1, 1, 2]))
     """
-    array = checked_array(ar, "ar")
+    array = checked_array(ar, "ar", masked=ORDERED)
     wanted = Unique(bool(return_index), bool(return_inverse), bool(return_counts), bool(equal_nan))
     checked = _axis_of_subarrays(array, axis)
+    if is_masked(array):
+        WITH_MASKED.refuse(return_index=wanted.index, return_inverse=wanted.inverse, axis=checked)
+        found = build_masked_unique(array, wanted)
+        return found if wanted.counts else found[0]
     found = build_unique(array, wanted) if checked is None else build_unique_subarrays(array, wanted, checked)
     return found if len(found) > 1 else found[0]
 

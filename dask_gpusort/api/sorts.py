@@ -15,7 +15,8 @@ from ..arguments.checks import (
     on_device,
     resolved_chunks,
 )
-from ..arguments.table import WITH_SEVERAL_KEYS
+from ..arguments.table import WITH_MASKED, WITH_SEVERAL_KEYS
+from ..builders.masked import ORDERED, build_masked_argsort, build_masked_sort, is_masked
 from ..builders.sort import build_lexsort, build_sort, build_sort_by_keys
 
 
@@ -40,7 +41,7 @@ def sort(
     ----------
     a : dask array
         NumPy or CuPy chunks, any number of them, of known or unknown sizes. Other arrays are converted by
-        `dask.array.asanyarray`.
+        `dask.array.asanyarray`. Of masked NumPy chunks (`numpy.ma`), masked elements come last in both directions.
     axis : int or None, default -1
         Axis along which to sort; None sorts the flattened array.
     kind : {"quicksort", "heapsort", "mergesort", "stable"}, optional
@@ -80,7 +81,7 @@ def sort(
     Returns
     -------
     dask array
-        Same shape and dtype. The chunk sizes are exact for every distribution of keys.
+        Same shape and dtype, masked if the array is. The chunk sizes are exact for every distribution of keys.
 
     Raises
     ------
@@ -89,8 +90,8 @@ def sort(
     ValueError
         If an option has an unknown value, or `order` names an unknown field.
     TypeError
-        If the chunks are masked, or neither NumPy nor CuPy arrays, or if `less` does not fit them; with `device`, if
-        CuPy lacks the dtype.
+        If the chunks are neither NumPy nor CuPy arrays, or if `less` does not fit them; with `device`, if CuPy lacks
+        the dtype. If masked chunks have records or objects, or come with `order`, `key` or `less`.
     KernelsUnavailable
         With `device`, if there is no CuPy or no GPU. With a distributed client only its workers need a GPU. It is a
         RuntimeError.
@@ -114,9 +115,12 @@ def sort(
     array([0, 1, 2, 3])
     """
     options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
-    array = checked_array(a)
+    array = checked_array(a, masked=ORDERED)
     axis = axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
+    if is_masked(array):
+        WITH_MASKED.refuse(order=order, key=key, less=less)
+        return build_masked_sort(options, array, axis, chunks)
     return build_sort(options, "keys", array, (), axis, chunks)[0]
 
 
@@ -146,7 +150,8 @@ def argsort(
     -------
     dask array of int64
         Positions along the axis in the whole array, not in a chunk. Equal keys always keep their input order, so the
-        result does not depend on the scheduler. An array without dimensions has one position, as in NumPy.
+        result does not depend on the scheduler. Masked elements are last, in their order too. An array without
+        dimensions has one position, as in NumPy.
 
     Raises
     ------
@@ -168,9 +173,12 @@ def argsort(
     array([0, 2, 1])
     """
     options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
-    array = checked_array(a)
+    array = checked_array(a, masked=ORDERED)
     axis = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
+    if is_masked(array):
+        WITH_MASKED.refuse(order=order, key=key, less=less)
+        return build_masked_argsort(options, array, axis, chunks)
     return build_sort(options, "positions", array, (), axis, chunks)[0]
 
 

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from ..arguments.arrays import checked_array, checked_arrays, known_size
 from ..arguments.checks import checked_axis, checked_labels
-from ..arguments.table import MODE_OF_TOP_K, SPLIT_EVERY, WITH_GROUPS, K
+from ..arguments.table import MODE_OF_TOP_K, SPLIT_EVERY, WITH_GROUPS, WITH_MASKED, K
 from ..builders.groups import build_grouped
+from ..builders.masked import NUMBERS, build_masked_top, is_masked
 from ..builders.top import select_top
 from ..chunk.reducers import top_keys
 
@@ -97,7 +98,8 @@ def topk(
     Parameters
     ----------
     a : dask array
-        NumPy or CuPy chunks, any number of them, of known or unknown sizes, and of any dtype that `sort` takes.
+        NumPy or CuPy chunks, any number of them, of known or unknown sizes, and of any dtype that `sort` takes. Masked
+        elements of NumPy chunks (`numpy.ma`), of numbers or dates and without `values` and `by`, are last.
     k : int
         How many. If positive, the largest keys, largest first; if negative, the ``-k`` smallest keys, smallest first.
         If there are fewer, the result has all of them.
@@ -157,7 +159,7 @@ def topk(
     array([[5., 6.],
            [5., 6.]])
     """
-    checked, companions = checked_array(a), checked_arrays(values, "values")
+    checked, companions = checked_array(a, masked=NUMBERS), checked_arrays(values, "values")
     return _select(checked, k, axis, split_every, (by, groups, window), companions, positions=False)
 
 
@@ -212,8 +214,12 @@ def _select(
     labels = checked_labels(*grouping, array, axis)
     if labels is None:
         most = None if split_every is None else SPLIT_EVERY.checked(split_every)
+        if is_masked(array):
+            WITH_MASKED.refuse(values=bool(values))
+            return build_masked_top(array, count, axis, most)
         keys, found, *moved = select_top(array, values, count, axis, most)
         return found if positions else (keys, *moved) if moved else keys
+    WITH_MASKED.refuse(by=is_masked(array))
     if values:
         raise TypeError(
             "values do not move with the keys of groups: give by alone, and take values at the positions of argtopk"

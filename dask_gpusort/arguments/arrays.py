@@ -60,8 +60,11 @@ def refusing_labels(function: F) -> F:
     return function if first.kind is first.VAR_POSITIONAL else refusing  # type: ignore[return-value]
 
 
-def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
-    """Make a Dask array whose chunks can be sorted, of an argument of some name; `scalars` lets it be one element."""
+def checked_array(a: Any, name: str = "a", *, scalars: bool = False, masked: str = "") -> Any:
+    """Make a Dask array whose chunks can be sorted, of an argument of some name.
+
+    `scalars` lets it be one element, and chunks may be masked of the kinds of dtypes in `masked`.
+    """
     a = without_labels(a, name)
     if library_of(a) == "pandas":
         a = np.asarray(a)  # Dask keeps indices unconverted, and cannot read dtypes of pandas.
@@ -77,7 +80,8 @@ def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
         _refuse_objects(a, name, scalars)
     if array.ndim == 0 and array.dtype.kind == "O":
         array = array.map_blocks(_as_array, dtype=array.dtype, meta=meta)
-    refuse_masked(meta, name, "dask.array.ma.filled")
+    if array.dtype.kind not in masked:
+        refuse_masked(meta, name, "dask.array.ma.filled")
     if library_of(meta) not in ("numpy", "cupy"):
         raise TypeError(
             f"{name} has chunks of {type(meta).__module__}.{type(meta).__name__}: "
@@ -181,12 +185,15 @@ def check_known_axis(array: Any, axis: int, name: str) -> None:
         known_size(array, axis, name)
 
 
-def checked_sides(first: Any, second: Any, names: tuple[str, str], scalars: Sequence[str] = ()) -> tuple[Any, Any]:
+def checked_sides(
+    first: Any, second: Any, names: tuple[str, str], scalars: Sequence[str] = (), masked: str = ""
+) -> tuple[Any, Any]:
     """Make two arguments whose elements are compared Dask arrays of one library.
 
-    `scalars` names those that may be one element, such as a string.
+    `scalars` names those that may be one element, such as a string; `masked` is that of `checked_array` for the second.
     """
-    one, other = (checked_array(a, own, scalars=own in scalars) for a, own in zip((first, second), names, strict=True))
+    one = checked_array(first, names[0], scalars=names[0] in scalars)
+    other = checked_array(second, names[1], scalars=names[1] in scalars, masked=masked)
     check_library(dict(zip(names, (one, other), strict=True)))
     return one, other
 

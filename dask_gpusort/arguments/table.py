@@ -92,6 +92,9 @@ WINDOW = Integer("window", "an odd integer")
 
 WITH_LESS = Excluded(ValueError, "less cannot be combined with {}: put it into the comparison")
 WITH_SEVERAL_KEYS = Excluded(ValueError, "{} cannot be combined with several keys: apply it to each of them first")
+WITH_MASKED = Excluded(
+    TypeError, "{} is not for masked arrays: leave it out, or fill them first, with dask.array.ma.filled"
+)
 WITH_GROUPS = Excluded(TypeError, "{0} is not for groups: give by, or {0}")
 IN_PLACE = Excluded(TypeError, "{}= is for arrays in memory, and the result is lazy: leave it out, and assign that")
 WITHOUT_LABELS = Excluded(TypeError, "{0} is of labels, and there are none: give by=, or leave out {0}")

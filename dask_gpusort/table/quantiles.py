@@ -66,6 +66,7 @@ class Statistic:
     method: str  # one of `METHODS`
     skip_nan: bool  # whether NaN and NaT take no part, as in `numpy.nanquantile`; otherwise a lane with one gives NaN
     weak: bool = False  # whether `q` was a Python number: the result then has the dtype of the keys, if they are floats
+    warns: bool = True  # whether lanes without keys are warned of; not if masked keys are NaN
 
     #: Keys that a lane must have; without them its results are NaN.
     least, fill = 1, None
@@ -197,6 +198,8 @@ class Statistic:
 
     def _check_empty(self, counts: Array, nans: Array, dtype: np.dtype[Any]) -> None:
         """Raise, or warn as NumPy does, if a lane is empty or has only NaN to skip."""
+        if not self.warns:
+            return
         empty = (counts == 0) & (nans == 0)
         if empty.any():
             if self.q is not None and not (self.skip_nan and dtype.kind in "fmM"):

@@ -249,6 +249,9 @@ def test_what_is_refused():
     for name, options in (("mood", {"nan_policy": "omit"}), ("iqr", {"keepdims": True})):
         with pytest.raises(NotImplementedError, match=f"{name} of Dask arrays .* leave out NaN"):
             getattr(stats, name)(*[x] * TESTS[name], **options)
+    for name, samples in TESTS.items():
+        with pytest.raises(TypeError, match="is masked.*fill them first"):
+            getattr(stats, name)(*[da.ma.masked_equal(x, 3)] * samples)
     with pytest.raises(ValueError, match=r"samples\[1\] has an unknown size along axis 0: call"):
         stats.kruskal(x[:, 0], x[x > 3])
     with pytest.raises(ValueError, match="unknown size"):

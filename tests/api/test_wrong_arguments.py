@@ -473,6 +473,10 @@ NO_ARRAYS = {
     "categorical": (pd.Categorical(["b", "a"]), r"must be an array, not Categorical of pandas: give ITSELF.codes"),
     "categories": (pd.Series(["b"], dtype="category"), r"must be an array, not Series .*: give ITSELF.cat.codes"),
     "masked": (da.ma.masked_equal(X, 3), r"is masked.*fill them first, with dask.array.ma.filled\(ITSELF, fill_value"),
+    "masked objects": (
+        da.ma.masked_equal(X, 3).astype(object),
+        r"is masked.*fill them first.*filled\(ITSELF, fill_value",
+    ),
     "another library": (OTHER, r"has chunks of .*OtherArray.* ITSELF\.map_blocks"),
     "DataArray": (None, r".*not DataArray of xarray: .*give ITSELF\.data"),
     "DataArray of chunks": (None, r".*not DataArray of xarray: .*give ITSELF\.data"),
@@ -485,6 +489,13 @@ NO_ARRAYS = {
 }
 #: Of these, what is taken by its values where it is not what the function works on.
 BY_VALUES = ("series", "DataArray", "Variable")
+#: Arguments that may be masked, of numbers.
+MASKED = {
+    **dict.fromkeys(("median", "nanmedian", "quantile", "nanquantile", "percentile", "nanpercentile"), ("a",)),
+    **dict.fromkeys(("sort", "argsort", "rank", "topk"), ("a",)),
+    "unique": ("ar",),
+    "searchsorted": ("v",),
+}
 #: Methods of the accessor for functions of other names.
 METHODS = {
     **dict.fromkeys(("percentile", "nanpercentile"), "quantile"),
@@ -604,6 +615,7 @@ def no_arrays() -> Iterator[tuple[str, str, str]]:
             valid = ("None", "str") if element else ("None",) if parameter in ("sorter", "weights") else ()
             # Dask raises its own error where a tuple of keys that is not all of arrays is asked for its first one.
             valid += ("delayed",) if (name, parameter) == ("sort_by_key", "keys") else ()
+            valid += ("masked",) if parameter in MASKED.get(name.removeprefix("explain_"), ()) else ()
             valid += BY_VALUES if parameter != own[0] else ()
             yield from ((name, parameter, kind) for kind in NO_ARRAYS if kind not in valid)
 
