@@ -216,6 +216,12 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "packing: positions in a row": ("+ as_word(along.start)", ""),
         "packing: the least code": ("out += rows.dtype.type(least)", "pass"),
     },
+    "chunk/test_numpy_ops.py": {
+        "radix: codes that are made again": (
+            "lambda at: floor(encode_at(block, at, order), order)",
+            "lambda at: encode_at(block, at, order)",
+        ),
+    },
     "chunk/test_numpy_words.py chunk/test_numpy_columns.py": {
         "words: new groups": ("starts[tied[1:]] |= code[1:] != code[:-1]", "pass"),
         "words: more of a key decides": ("found &= one == other", "pass"),
@@ -266,16 +272,15 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "programs: the rows of a receiver": ("self.first[:, receiver], self", "self.first[:, receiver] + 1, self"),
         "programs: replies in the order of the rows": ("np.cumsum(came, axis=1)", "np.cumsum(came, axis=0)"),
         "unique: numbers of earlier groups": ("np.cumsum(headers, axis=0) - headers", "np.cumsum(headers, axis=0)"),
-        "ranks: the mean of ties of parts": ("groups.spread(low + high", "groups.spread(low + low"),
+        "ranks: the mean of ties of parts": ("amounts = before + after", "amounts = before + before"),
         "unique: first positions of a part": ("run.values[-1] + int(starts[part])", "run.values[-1]"),
-        "unique: positions as they arrived": ("np.arange(*end, dtype=dtype", "np.arange(end[1] - end[0], dtype=dtype"),
+        "unique: positions as they arrived": ("(numbers[slice(*own)],)", "(numbers[: own[1] - own[0]],)"),
         "ranks: a share of the numbers": ("max(keys - nans, 1)", "max(keys, 1)"),
         "sets: a part of the second side": ("(part >= self.second) == behind]", "True]"),
         "sets: first positions of the second side": ("ranks[kept] - 1), strict", "ranks[kept] - 2), strict"),
         "sets: keys of one side alone": ("groups.counts == 1", "groups.counts > 0"),
         "sets: NaN of both sides differ": ("ops.tie_groups(merged, False)", "ops.tie_groups(merged, True)"),
         "sets: NaN are of one side": ("inside & ~are_nan(keys) if may", "inside if may"),
-        "ranks: keys before those of a group": ("sums += start", "pass"),
     },
     "plan/test_distinct_plan.py": {
         "unique: parts in order": ("tuple(sorted(part for bundle", "tuple(list(part for bundle"),

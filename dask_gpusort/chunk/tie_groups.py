@@ -144,11 +144,10 @@ class TieGroups:
     def _number_keys(self) -> Any:
         return np.cumsum(self._firsts, dtype=np.int64) - 1
 
-    def sums_before(self, amounts: Any, start: int) -> Any:
-        """Give the sum of some amounts of the keys before each group, and of all, from a start: shape (groups + 1,)."""
+    def sums_before(self, amounts: Any) -> Any:
+        """Give the sum of some amounts of the keys before each group, and of all: int64, shape (groups + 1,)."""
         sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
         np.cumsum(amounts, dtype=np.int64, out=sums[1:])
-        sums += start
         return sums if self.all_differ else sums[self.bounds]
 
     def scatter_numbers(self, positions: Any, dtype: Any) -> Any:

@@ -31,7 +31,7 @@ class Numbered:
     @cached_property
     def ends(self) -> Any:
         """Keys of the group before each tie group, and behind all: shape (groups + 1,)."""
-        return self.groups.sums_before(self.amounts, 0)
+        return self.groups.sums_before(self.amounts)
 
     @property
     def counts(self) -> Any:
