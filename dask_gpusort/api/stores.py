@@ -101,7 +101,11 @@ def to_zarr(
     }
     zarr.create_array({}, **own, **options)  # wrong options are errors before anything is deleted
     own |= {"name": component, "overwrite": overwrite, "storage_options": storage_options}
-    made = zarr.create_array(url.store_path if isinstance(url, zarr.Group) else url, **own, **options)
+    try:
+        made = zarr.create_array(url.store_path if isinstance(url, zarr.Group) else url, **own, **options)
+    except (zarr.errors.ContainsArrayError, zarr.errors.ContainsGroupError) as error:
+        error.add_note("Give overwrite=True to delete what is there, or another component.")
+        raise
     length = build_store(array, ZarrTarget(made, options.get("config"), axis))
     if compute:
         length.compute()
