@@ -12,6 +12,7 @@
 `modes`             the most common values, numbers of distinct ones
 `search`            positions in a sorted array, membership, interpolation
 `positions`         elements at given positions, read or written
+`stores`            arrays of unknown sizes, stored
 `explain`           what a call will do
 ==================  ==================================================
 """
@@ -31,6 +32,7 @@ from .ranks import *
 from .search import *
 from .sets import *
 from .sorts import *
+from .stores import *
 from .top_k import *
 
 #: The public functions of arrays; each name stands here alone.
@@ -74,6 +76,7 @@ __all__ = [
     "sort_by_key",
     "take",
     "take_along_axis",
+    "to_zarr",
     "top_k",
     "topk",
     "union1d",

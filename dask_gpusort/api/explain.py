@@ -8,7 +8,7 @@ from typing import Any
 
 from ..graph.explain import explained
 from ..graph.explanation import Explanation
-from . import order_statistics, positions, ranks, search, sets, sorts
+from . import order_statistics, positions, ranks, search, sets, sorts, stores
 
 
 def explain(function: Any = None, /, *arguments: Any, detail: bool = False, **options: Any) -> Explanation:
@@ -55,6 +55,8 @@ def explain(function: Any = None, /, *arguments: Any, detail: bool = False, **op
         function = sorts.sort
     if not str(getattr(function, "__module__", "")).startswith(__package__) or not hasattr(function, "__name__"):
         raise TypeError(f"function must be one of dask_gpusort, or give an array to sort, not {function!r}")
+    if function is stores.to_zarr:  # which would write
+        raise TypeError("function must not be to_zarr, which has no plan: explain the function that makes its array")
     return explained(function, *arguments, detail=detail, **options)
 
 

@@ -270,6 +270,7 @@ def test_every_function_is_explained():
         "put_along_axis": (x, at, x, 0),
     }
     functions = {*dask_gpusort.api.__all__} - {name for name in dask_gpusort.api.__all__ if "explain" in name}
+    functions -= {"to_zarr"}  # which has no plan
     assert {*first, *more} <= functions
     for name in functions:
         said = dask_gpusort.explain(getattr(dask_gpusort, name), *{**more, **first}.get(name, (x,)))

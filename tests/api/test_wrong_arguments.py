@@ -26,9 +26,9 @@ from support.sorting import computed
 import dask_gpusort
 
 AxisError = np.exceptions.AxisError
-#: Public functions that take no arrays, or whose arguments are those of another one.
+#: Public functions that take no arrays, or whose arguments are those of another one; of `to_zarr` see its own tests.
 OTHERS = {
-    *("Explanation", "cluster", "explain", "permutation"),
+    *("Explanation", "cluster", "explain", "permutation", "to_zarr"),
     *("register", "registered", "show_versions", "unregister", "warm_up"),
 }
 FUNCTIONS = {name: getattr(dask_gpusort, name) for name in dask_gpusort.__all__ if name not in OTHERS}

@@ -197,6 +197,7 @@ CALLS = {
     "join_indices": lambda x: dask_gpusort.join_indices(x, x, "outer"),
     "join_indices of several": lambda x: dask_gpusort.join_indices((x, x), (x, x), "right"),
     "take": lambda x: dask_gpusort.take(x, x.astype(int)),
+    "to_zarr": lambda x: dask_gpusort.to_zarr(x[x > 9], {}, compute=False),
 }
 
 

@@ -67,7 +67,8 @@ def test_arrays_have_the_name_of_their_function(call: str, parts: int, monkeypat
     found, again = arrays(function(*given)), arrays(function(*given))
     assert {key_split(one.name) for one in found} == {call.partition("/")[0]}
     assert len({one.name for one in found}) == len(found)
-    assert [one.name for one in found] == [one.name for one in again]
+    # Each call of `to_zarr` writes.
+    assert ([one.name for one in found] == [one.name for one in again]) == (call != "to_zarr")
     assert all(key == getattr(task, "key", key) for one in found for key, task in dict(one.__dask_graph__()).items())
     monkeypatch.setattr(packages, "named", lambda array, _: array)
     others = arrays(function(*given))
