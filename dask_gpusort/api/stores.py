@@ -32,7 +32,7 @@ def to_zarr(
     component : str, optional
         Its name in a group or in the store.
     storage_options : dict, optional
-        Options of `fsspec` for a URL.
+        Options of ``fsspec`` for a URL.
     chunks : int or tuple of int, optional
         Shape of the Zarr chunks, or their size along the axis of unknown size, which otherwise makes them about 8 MiB.
         Other sizes are those of the largest chunk of `arr`.
