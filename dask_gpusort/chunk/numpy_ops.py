@@ -25,7 +25,6 @@ from .numpy_sorts import (
     merge,
     sort_keys,
     sort_rows,
-    sort_with_positions,
     sorted_by_numpy,
 )
 from .run import Run, concatenate
@@ -58,17 +57,14 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
     in_place = order.coded or sorted_by_numpy(order)
     if not values and not positions:
         return Run(sort_keys(encode(block, order) if in_place else np.ascontiguousarray(block), order))
-    if direction(block, order, turns_ties=False) > 0:
-        array, moved, permutation = encode(block, order), list(values), np.arange(len(block))
-    else:
-        permutation = argsort_block(block, order)
-        moved = [value.take(permutation, axis=0) for value in values]
-        array = None
+    in_order = direction(block, order, turns_ties=False) > 0
+    permutation = np.arange(len(block)) if in_order else argsort_block(block, order)
+    moved = list(values) if in_order else [value.take(permutation, axis=0) for value in values]
     if positions:
         fits = len(block) <= np.iinfo(np.uint32).max
         permutation = permutation.astype(np.uint32 if fits else np.int64, copy=False)
         moved.append(permutation)
-    return Run(encode_at(block, permutation, order) if array is None else array, tuple(moved))
+    return Run(encode(block, order) if in_order else encode_at(block, permutation, order), tuple(moved))
 
 
 def sort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
