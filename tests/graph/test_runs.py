@@ -203,7 +203,7 @@ def test_a_key_that_is_made_again_replaces_its_runs(tmp_path):
     with pytest.raises(files.RunIsGone):
         own.take(first.name, 0, 1)
     # Who asks for the first one is late: it is not gone, but made again.
-    assert asyncio.run(own.serve([first.name], ["key"], [(0, 1)]))["status"] == "closes"
+    assert asyncio.run(own.serve([first.name], ["key"], [(0, 1)]))["status"] == "old"
     assert asyncio.run(own.serve([second.name, first.name], ["key", "other"], [(0, 1)] * 2))["status"] == "gone"
     own.close()
     assert not own.folder.exists()
@@ -718,6 +718,34 @@ def test_an_old_handle_is_not_listed(tmp_path):
         gate.open()
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
         del future
+        runs.check_nothing_is_left(client)
+
+
+@pytest.mark.parametrize("owner", ["its worker", "another worker"])
+def test_an_old_handle_that_tasks_take_is_made_again(kept_in, monkeypatch, owner):
+    """A worker may get one of a task that was made again: its tasks ask for that run, whose worker has another one."""
+    kept_in("files of others")
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
+    put, made, array = store.Store.put, [], ours.make("i8", SIZE, "zipf")
+
+    def put_twice(self, key, runs):
+        runs = list(runs)
+        found = put(self, key, runs)
+        made.append(key)
+        if made.count(key) == 1 and key[1] in (2, 5):
+            put(self, key, runs)
+            other = next(worker.address for worker in workers if worker.address != self.address)
+            lost = {"path": "", **({"worker": other} if owner == "another worker" else {})}
+            found = [dataclasses.replace(handle, **lost) for handle in found]
+        return found
+
+    monkeypatch.setattr(store.Store, "put", put_twice)
+    with runs.cluster(2) as client, dask.config.set({"gpusort.exchange": "runs"}), groups(4):
+        workers = list(client.cluster.workers.values())
+        futures = client.compute(runs.results(da.from_array(array, chunks=CHUNK)))
+        runs.assert_right(map(gangs.result_of, futures), array)
+        assert {made.count(key) for key in made} == {1, 2}
+        del futures
         runs.check_nothing_is_left(client)
 
 

@@ -140,6 +140,7 @@ def _copied(run: Run, target: Run | None) -> Run:
 def _ask(store: Store, asked: Mapping[str, tuple[list[Handle], list[tuple[int, int]]]]) -> dict[str, list[Run]]:
     """Slices of runs that peers keep, one message to each."""
     worker: Any = get_worker()
+    task = worker.get_current_task()
 
     async def ask(address: str) -> list[Run] | None:
         handles, bounds = asked[address]
@@ -151,13 +152,18 @@ def _ask(store: Store, asked: Mapping[str, tuple[list[Handle], list[tuple[int, i
             if reply["status"] == "OK":
                 runs = await offload(_runs_of, reply)
                 store.silent.pop(address, None)
+                store.lacking.pop((task, address), None)
                 return runs
         except OSError as error:
             reply = {"status": "closes", "reason": repr(error)}
         if reply["status"] == "closes":
             await _check_lost(worker, store, address, reply["reason"])
         else:
-            await _make_again(worker, handles[reply["number"]], reply["status"], reply["reason"])
+            handle = handles[reply["number"]]
+            # A task that is cancelled while it works may have an old handle; one that is tried again should not.
+            twice = store.lacking.get((task, address)) == handle.name
+            store.lacking[task, address] = handle.name
+            await _make_again(worker, handle, reply["status"], reply["reason"], twice)
         return None
 
     async def ask_all() -> list[list[Run] | None]:
@@ -180,10 +186,10 @@ def _runs_of(reply: Mapping[str, Any]) -> list[Run]:
     return runs
 
 
-async def _make_again(worker: Any, handle: Handle, status: str, reason: str) -> None:
+async def _make_again(worker: Any, handle: Handle, status: str, reason: str, twice: bool) -> None:
     """Let the scheduler have a run made again that its worker cannot read; raise an error if that was in vain."""
     again = getattr(worker.scheduler, AGAIN)
-    if not await again(key=handle.key, name=handle.name, worker=handle.worker, status=status):
+    if not await again(key=handle.key, name=handle.name, worker=handle.worker, status=status, twice=twice):
         raise RuntimeError(
             f"a sorted run is {status} on worker {handle.worker}, after it was made again: {reason} "
             f"({handle.path or 'in its memory'}). Look at that disk and at what removes files from it, or set "

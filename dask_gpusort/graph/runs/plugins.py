@@ -9,6 +9,7 @@ that still have to take slices wait for that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -120,15 +121,19 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Let the runs that were kept there be made again, and the lists, which have their handles."""
         lost = {key for key, keeper in self._keepers.items() if keeper == worker}
-        self._make_again(lost, {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)})
+        self._make_again(lost, self._lists_of(lost))
         for key in lost:
             self._keepers.pop(key, None)
 
-    def make_again(self, key: Key, name: str, worker: str, status: str) -> bool:
+    def make_again(self, key: Key, name: str, worker: str, status: str, twice: bool) -> bool:
         """Handler: let a run be made again that its worker cannot read; False if that was done often enough."""
         state = self.scheduler.tasks.get(key)
-        if state is None or state.state not in ("memory", "released") or self._keepers.get(key, worker) != worker:
-            return True  # nobody wants it, or it is made again already
+        if state is None or state.state not in ("memory", "released"):
+            return True  # nobody wants it, or it is being made again
+        if status == "old" or self._keepers.get(key, worker) != worker:  # it is made again already
+            if twice:  # an old handle has come to the worker that asks after the new one was made: all copies go
+                self._make_again({key}, self._lists_of({key}))
+            return True
         unread = self._unread.setdefault(key, [])
         if name not in unread:
             unread.append(name)
@@ -139,8 +144,12 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
             for one in made:
                 dependents = {state.key for state in self.scheduler.tasks[one].dependents} - self._listed.keys()
                 made += dependents.difference(made)
-            self._make_again(set(made), {key for key, runs in self._listed.items() if not runs.isdisjoint(made)})
+            self._make_again(set(made), self._lists_of(made))
         return again
+
+    def _lists_of(self, made: Iterable[Key]) -> set[Key]:
+        """The tasks that list runs of some of these."""
+        return {key for key, runs in self._listed.items() if not runs.isdisjoint(made)}
 
     def _make_again(self, runs: set[Key], lists: set[Key]) -> None:
         tasks = self.scheduler.tasks
@@ -153,7 +162,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         listed = self._listed.get(key, set())
         moved = {run for worker, runs in kept.items() for run in runs if self._keepers.get(run) != worker} & listed
         if moved:
-            self._make_again(moved, {key for key, runs in self._listed.items() if not runs.isdisjoint(moved)})
+            self._make_again(moved, self._lists_of(moved))
             return "moved"
         return "same" if self._checksums.setdefault(key, checksum) == checksum else "changed"
 

@@ -68,6 +68,8 @@ class Store:
         self.closed = False
         #: Workers that have given no slices when they were asked last: since when, and when that was.
         self.silent: dict[str, tuple[float, float]] = {}
+        #: Runs that workers did not have when a task asked them last: by the task and the worker.
+        self.lacking: dict[tuple[Any, str], str] = {}
         self._spaces: dict[str, Any] = {}  # folders in the directories, which Dask removes if this process is killed
         self._lock, self._files = threading.Lock(), count()
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
@@ -170,9 +172,10 @@ class Store:
             return await offload(self._pickled, names, keys, bounds)
         except RunIsGone as error:
             number, reason = error.args
-            kept = self.names(keys[number])  # perhaps another attempt: who asks has been cancelled then
-            again = self.closed or (kept and names[number] not in kept)
-            return {"status": "closes" if again else error.status, "number": number, "reason": str(reason)}
+            kept = self.names(keys[number])
+            old = kept and names[number] not in kept
+            status = "closes" if self.closed else "old" if old else error.status
+            return {"status": status, "number": number, "reason": str(reason)}
 
     def _pickled(self, names: Sequence[str], keys: Sequence[Any], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Slices of runs as one message: a frame for each slice takes a millisecond."""
