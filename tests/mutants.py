@@ -168,7 +168,7 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "stores: the checksums of a slice": ("(known)[first - low :", "(known)[:"),
         "stores: a file that is shorter": (".st_size < handle.size:", ".st_size < 0:"),
         "runs: made again without an end": ("unread.index(name) < MOST_AGAIN[status]", "True"),
-        "runs: an old handle again": ("if twice:  # an old handle", "if False:  # an old handle"),
+        "runs: an old handle again": ("if old and twice:", "if False:"),
         "runs: cuts of a damaged run": ("for one in made:", "for one in ():"),
         "runs: lists of an unreachable worker": ("worker.status != Status.running:", "True:"),
         "runs: a damaged answer": ("checksums(data) != reply", "None == reply"),

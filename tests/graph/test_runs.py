@@ -705,7 +705,7 @@ def test_replicas_of_handles_may_go(kept_in):
     assert min(dropped) == SIZE // CHUNK  # one of each
 
 
-def test_an_old_handle_is_not_listed(tmp_path):
+def test_an_old_handle_of_a_lost_worker_is_made_again(tmp_path):
     """A worker may have one: it comes from another worker after the run was made again."""
     gate = gangs.Gate(tmp_path)
     with runs.cluster(3) as client:

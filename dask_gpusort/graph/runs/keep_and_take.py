@@ -51,23 +51,14 @@ def keep(runs: Iterable[Run]) -> list[Handle]:
 
 
 def check_listed(handles: Sequence[Handle], cuts: Iterable[Any] = ()) -> None:
-    """Refuse to list runs, or cuts of them, that differ from those that this task has listed before.
-
-    The task is tried again if runs are not where their handles say.
-    """
+    """Refuse to list runs, or cuts of them, that differ from those that this task has listed before."""
     # Others may have finished with slices of those, before a worker was lost and a run was made again.
     worker: Any = get_worker()
     checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).data)
     for ends in cuts:
         checksum = zlib.crc32(ends, checksum)
-    kept: dict[str, list[Any]] = {}
-    for handle in handles:
-        kept.setdefault(handle.worker, []).append(handle.key)
-    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum, kept=kept)
-    found = asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result()
-    if found == "moved":
-        raise Reschedule
-    if found == "changed":
+    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
+    if not asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result():
         raise changed_source("a chunk that was made again, after a worker or a file was lost, has other elements")
 
 
@@ -155,15 +146,14 @@ def _ask(store: Store, asked: Mapping[str, tuple[list[Handle], list[tuple[int, i
                 store.lacking.pop((task, address), None)
                 return runs
         except OSError as error:
-            reply = {"status": "closes", "reason": repr(error)}
+            reply = {"status": "closes", "reason": repr(error), "number": 0}
+        handle = handles[reply["number"]]
+        # A task that is cancelled while it works may have an old handle; one that is tried again should not.
+        twice = store.lacking.get((task, address)) == handle.name
+        store.lacking[task, address] = handle.name
+        await _make_again(worker, handle, reply["status"], reply["reason"], twice)
         if reply["status"] == "closes":
             await _check_lost(worker, store, address, reply["reason"])
-        else:
-            handle = handles[reply["number"]]
-            # A task that is cancelled while it works may have an old handle; one that is tried again should not.
-            twice = store.lacking.get((task, address)) == handle.name
-            store.lacking[task, address] = handle.name
-            await _make_again(worker, handle, reply["status"], reply["reason"], twice)
         return None
 
     async def ask_all() -> list[list[Run] | None]:

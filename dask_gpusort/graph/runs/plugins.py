@@ -130,9 +130,10 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         state = self.scheduler.tasks.get(key)
         if state is None or state.state not in ("memory", "released"):
             return True  # nobody wants it, or it is being made again
-        if status == "old" or self._keepers.get(key, worker) != worker:  # it is made again already
-            if twice:  # an old handle has come to the worker that asks after the new one was made: all copies go
-                self._make_again({key}, self._lists_of({key}))
+        old = status == "old" or self._keepers.get(key, worker) != worker  # it is made again already
+        if old and twice:  # an old handle has come to the worker that asks after the new one was made: all copies go
+            self._make_again({key}, self._lists_of({key}))
+        if old or status == "closes":
             return True
         unread = self._unread.setdefault(key, [])
         if name not in unread:
@@ -156,15 +157,9 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         again: dict[Key, str] = {key: "released" for key in (*runs, *lists) if tasks[key].state == "memory"}
         make_transitions(self.scheduler, again, f"{NAME}-lost")
 
-    def compare_list(self, key: Key, checksum: int, kept: dict[str, list[Key]]) -> str:
-        """Handler: whether the runs that a task lists are where it says, and those that it listed first."""
-        # A worker that fetches a handle may get it after the run was made again, and have the old one.
-        listed = self._listed.get(key, set())
-        moved = {run for worker, runs in kept.items() for run in runs if self._keepers.get(run) != worker} & listed
-        if moved:
-            self._make_again(moved, self._lists_of(moved))
-            return "moved"
-        return "same" if self._checksums.setdefault(key, checksum) == checksum else "changed"
+    def compare_list(self, key: Key, checksum: int) -> bool:
+        """Handler: whether a task lists the runs that it listed first."""
+        return self._checksums.setdefault(key, checksum) == checksum
 
     def is_kept(self, key: Key, worker: str) -> bool:
         """Handler: whether a worker should have the runs of a task."""
