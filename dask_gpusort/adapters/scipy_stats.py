@@ -96,26 +96,38 @@ def _to_last_axis(samples: list[Any], axis: Any, paired: bool) -> list[Any]:
     return [sample.reshape(*sample.shape[: ndim - len(axes)], -1) if len(axes) > 1 else sample for sample in samples]
 
 
-def _with_nan(result: Any, missing: Any) -> Any:
-    """Put NaN into the results, an array or a named tuple of them, of series that have NaN."""
+def _without_nan(samples: list[Any], paired: bool) -> list[Any]:
+    """Samples of one dimension without NaN, of pairs without those that have one; as they are if one would be empty."""
+    missing = [da.isnan(sample) for sample in samples]
+    missing = [functools.reduce(operator.or_, missing)] * len(samples) if paired else missing
+    kept = [sample[~gone].compute_chunk_sizes() for sample, gone in zip(samples, missing, strict=True)]
+    return kept if all(sample.size for sample in kept) else samples
+
+
+def _mapped(function: Function, result: Any) -> Any:
+    """Apply a function to the results, an array or a named tuple of them."""
     if not isinstance(result, tuple):
-        return da.where(missing, result.dtype.type(np.nan), result)
-    found = type(result)(*(_with_nan(each, missing) for each in result))
+        return function(result)
+    found = type(result)(*(_mapped(function, each) for each in result))
     for name, value in getattr(result, "__dict__", {}).items():  # `zstatistic`, which not each call gives
-        setattr(found, name, _with_nan(value, missing))
+        setattr(found, name, _mapped(function, value))
     return found
 
 
+def _has_nan(samples: list[Any]) -> Any:
+    """Whether the series of some samples have NaN; None if their dtypes have none."""
+    missing = [da.isnan(sample).any(axis=-1) for sample in samples if sample.dtype.kind == "f"]
+    return functools.reduce(operator.or_, missing) if missing else None
+
+
 def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
-    """Do for Dask arrays what a decorator of SciPy does for others: `axis`, and ``nan_policy="propagate"``."""
+    """Do for Dask arrays what a decorator of SciPy does for others: `axis`, `nan_policy` and `keepdims`."""
     bound = inspect.signature(previous).bind(*args, **options)
     bound.apply_defaults()
     given = bound.arguments
-    if given.pop("nan_policy") != "propagate" or given.pop("keepdims"):
-        raise NotImplementedError(
-            f"{previous.__name__} of Dask arrays takes no nan_policy but 'propagate', and no keepdims: "
-            "leave out NaN before, and index the result with numpy.newaxis"
-        )
+    policy, keepdims = given.pop("nan_policy"), given.pop("keepdims")
+    if policy not in ("propagate", "omit", "raise"):
+        raise ValueError(f"nan_policy must be 'propagate', 'omit' or 'raise' (got {policy!r})")
     named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
     named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
     named = {name: da.asarray(sample) for name, sample in named.items()}
@@ -123,15 +135,31 @@ def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
         refuse_masked(sample._meta, name, "dask.array.ma.filled")
         for dim in range(sample.ndim):
             known_size(sample, dim, name)
-    samples = _to_last_axis(list(named.values()), given["axis"], previous.__name__ in PAIRED)
+    ndim, axis, paired = max(1, *(sample.ndim for sample in named.values())), given["axis"], previous.__name__ in PAIRED
+    samples = _to_last_axis(list(named.values()), axis, paired)
+    missing = _has_nan(samples)
+    if policy != "propagate" and missing is not None and missing.any().compute():
+        if policy == "raise":
+            raise ValueError(f"{previous.__name__}: {' or '.join(named)} has NaN, which nan_policy='raise' refuses")
+        if missing.ndim:
+            raise NotImplementedError(
+                f"{previous.__name__} of Dask arrays takes nan_policy='omit' for one series of each sample: "
+                "leave out NaN before, and call it for each series"
+            )
+        samples = _without_nan(samples, paired)
+        missing = _has_nan(samples)
     given.update({"samples": samples} if "samples" in given else zip(named, samples, strict=True), axis=-1)
     token = _prepared.set(True)
     try:
         result = previous(*bound.args, **bound.kwargs)
     finally:
         _prepared.reset(token)
-    missing = [da.isnan(sample).any(axis=-1) for sample in samples if sample.dtype.kind == "f"]
-    return _with_nan(result, functools.reduce(operator.or_, missing)) if missing else result
+    if missing is not None:
+        result = _mapped(lambda found: da.where(missing, found.dtype.type(np.nan), found), result)
+    if keepdims:
+        axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+        result = _mapped(lambda found: da.expand_dims(da.asarray(found), axes), result)
+    return result
 
 
 def without_scipy(function: Function) -> Function:

@@ -102,13 +102,19 @@ def arguments(draw, name):
 @given(data=st.data())
 def test_the_same_as_of_numpy_arrays(name, data):
     samples, lazy, axis, with_nan = data.draw(arguments(name))
-    function = getattr(stats, name)
-    if name == "mannwhitneyu" and with_nan:
-        with pytest.raises(ValueError, match="must not contain NaNs"):
-            function(*lazy, axis=axis)
+    function, policy = getattr(stats, name), data.draw(st.sampled_from(["propagate", "omit", "raise"]))
+    options = {"axis": axis, "nan_policy": policy, "keepdims": data.draw(st.booleans())}
+    left = policy == "omit" and (axis is None or samples[0].ndim == 1)
+    refused = {"raise": (ValueError, "nan_policy='raise' refuses"), "omit": (NotImplementedError, "leave out NaN")}
+    if name == "mannwhitneyu":
+        refused["propagate"] = ValueError, "must not contain NaNs"
+    if with_nan and policy in refused and not left:
+        error, message = refused[policy]
+        with pytest.raises(error, match=message):
+            function(*lazy, **options)
         return
     with np.errstate(all="ignore"):
-        check(function(*lazy, axis=axis), function(*samples, axis=axis))
+        check(function(*lazy, **options), function(*samples, **options))
 
 
 def pairs(size=60):
@@ -132,6 +138,14 @@ def test_exact_p_values_of_few_elements():
     lazy = [da.from_array(each, chunks=4) for each in samples]
     for name in ("mannwhitneyu", "ansari", "wilcoxon"):
         check(getattr(stats, name)(*lazy), getattr(stats, name)(*samples))
+
+
+@inside
+@pytest.mark.parametrize("name", sorted(TESTS.keys() - {"mannwhitneyu"}))  # which refuses them
+def test_samples_of_nan_alone(name):
+    samples = [np.full(20, np.nan)] * TESTS[name]
+    found = getattr(stats, name)(*[da.from_array(each, chunks=8) for each in samples], nan_policy="omit")
+    assert all(np.isnan(value.compute()) for value in fields(found).values())
 
 
 @inside
@@ -246,9 +260,8 @@ def test_quantile_computes_nothing_of_the_data(raise_if_computes):
 @inside
 def test_what_is_refused():
     x = pairs()[1][0]
-    for name, options in (("mood", {"nan_policy": "omit"}), ("iqr", {"keepdims": True})):
-        with pytest.raises(NotImplementedError, match=f"{name} of Dask arrays .* leave out NaN"):
-            getattr(stats, name)(*[x] * TESTS[name], **options)
+    with pytest.raises(ValueError, match="nan_policy must be .*got 'drop'"):
+        stats.mood(x, x, nan_policy="drop")
     for name, samples in TESTS.items():
         with pytest.raises(TypeError, match="is masked.*fill them first"):
             getattr(stats, name)(*[da.ma.masked_equal(x, 3)] * samples)
