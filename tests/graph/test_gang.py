@@ -466,4 +466,5 @@ def test_a_soak(sorts, kill_seconds):
         dask.config.set({"scheduler": "distributed", "gpusort.exchange": "gang"}),
     ):
         scheduler_plugin.install(client)
+        client.cluster.scheduler.allowed_failures = 100  # on a busy machine many are killed at one task
         assert soak.Soak(sorts, 50_000, kill_seconds, on_workers).run(client)
