@@ -273,7 +273,7 @@ def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
     # If chunk sizes of the first array are unknown, so are the positions in the second one.
     length = first.size
     if math.isnan(length):
-        raise ValueError("indices in two arrays of unknown chunk sizes: call compute_chunk_sizes() first")
+        raise ValueError("return_indices needs an ar1 of known chunk sizes: call its compute_chunk_sizes() first")
     sides = sides_of(_flat(first), _flat(second))
     values, of_first, of_second = sides.keep("both", firsts=True)
     return values, of_first, of_second.map_blocks(np.subtract, int(length), dtype=np.int64, meta=of_second._meta)

@@ -97,6 +97,11 @@ def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
         # Dask leaves arrays without elements in the chunks that they have, or names them alike whose records differ.
         asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
         spec = tuple(asked.get(dim, sizes) for dim, sizes in enumerate(array.chunks))
+        if any(map(math.isnan, array.shape)):
+            raise ValueError(
+                f"an array of shape {array.shape} has no elements, and chunks of unknown sizes: call its "
+                "compute_chunk_sizes() first"
+            )
         empty, name = np.empty_like(array._meta, shape=array.shape), f"rechunk-{tokenize(array.name, spec)}"
         return da.from_array(empty, chunks=spec, name=name, asarray=False)
     if array.dtype.itemsize == 0:
@@ -167,7 +172,7 @@ def flatten(array: Any, axis: int | None) -> tuple[Any, int]:
     if any(math.isnan(size) for size in array.shape):
         raise ValueError(
             f"an array of {array.ndim} dimensions and chunks of unknown sizes cannot be flattened: "
-            "call its compute_chunk_sizes() first, or give an axis"
+            "call its compute_chunk_sizes() first"
         )
     if array.size == 0:
         return da.from_array(array._meta.ravel()[:0], chunks=-1, asarray=False), 0

@@ -258,6 +258,7 @@ WRONG = {
     ],
 }
 UNKNOWN, UNKNOWN_ROWS, OTHER_UNKNOWN = (ours.forget_sizes(one) for one in (X, ROWS, X.rechunk(3)))
+NO_ROWS = ours.forget_sizes(da.zeros((4, 0), chunks=(2, (0, 0))), (0,))
 SIZES = "compute_chunk_sizes"
 RECORDS, RAGGED = da.from_array(np.zeros(3, ours.PLAIN_RECORD)), ([[1, 2], [3]], [X, None], [X, [1]])
 UNCODED = ("S4", "U4", "c16", "O", "V3", np.longdouble, ours.PLAIN_RECORD)
@@ -337,7 +338,8 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     (["unique"], {"ar": da.from_array(np.zeros((3, 2), object), chunks=3), "axis": 0}, TypeError, "use axis=None"),
     (["unique"], {"ar": UNKNOWN_ROWS, "axis": 0}, ValueError, f"unknown shape.*{SIZES}"),
     (["unique"], {"ar": UNKNOWN_ROWS, "return_index": True}, ValueError, SIZES),
-    (["intersect1d"], {"array": UNKNOWN, "return_indices": True}, ValueError, SIZES),
+    (["intersect1d"], {"array": UNKNOWN, "return_indices": True}, ValueError, f"needs an ar1 of known .*{SIZES}"),
+    (["sort", "argsort", "rank", "mode"], {"a": NO_ROWS, "axis": 1}, ValueError, f"has no elements, and .*{SIZES}"),
     (having("v"), {"a": ROWS}, ValueError, "one dimension"),
     (having("v"), {"a": da.asarray(3)}, ValueError, "one dimension"),
     (having("v"), {"v": np.array(["2020"], "M8[D]")}, TypeError, "DType"),
