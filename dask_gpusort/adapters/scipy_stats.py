@@ -21,6 +21,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from .. import api
 from ..arguments.arrays import in_memory, known_size, refuse_masked
 from ..arguments.packages import for_both_packages, is_of_dask_array
+from ..graph.inputs import rechunk
 
 Function = Callable[..., Any]
 
@@ -31,6 +32,14 @@ _METHODS = {"linear", "hazen", "weibull", "median_unbiased", "normal_unbiased", 
 _METHODS |= {"closest_observation", "interpolated_inverted_cdf", "_lower", "_higher", "_midpoint", "_nearest"}
 #: Whether SciPy runs within `along_last_axis`.
 _prepared: ContextVar[bool] = ContextVar("prepared", default=False)
+
+
+def _without_empty_chunks(value: Any) -> Any:
+    """A Dask array with elements in chunks that have some: `cumsum` of Dask loses elements beside empty ones."""
+    if not isinstance(value, da.Array) or 0 in value.shape:
+        return value
+    kept = {dim: tuple(filter(None, sizes)) for dim, sizes in enumerate(value.chunks) if 0 in sizes}
+    return rechunk(value, {dim: sizes for dim, sizes in kept.items() if not np.isnan(value.shape[dim])})
 
 
 def average_ranks(previous: Function, x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
@@ -73,6 +82,10 @@ def quantile(previous: Function, x: Any, p: Any, **options: Any) -> Any:
     fits = q.ndim == 0 or (q.ndim == 1 and axis in (-1, array.ndim - 1) and (keepdims is not False or q.size == 1))
     fits = fits and isinstance(axis, int) and -array.ndim <= axis < array.ndim and array.shape[axis] > 0
     fits = fits and array.dtype.kind in "iuf" and q.dtype.kind == "f" and bool(np.all((q >= 0) & (q <= 1)))
+    if method == "harrell-davis":
+        raise NotImplementedError(
+            f"quantile of Dask arrays has no method {method!r}: give 'linear', or x.compute() and scipy.stats.quantile"
+        )
     if function is None or not fits or method not in _METHODS or given["weights"] is not None:
         return previous(x, p, **options)
     dtype = np.result_type(array.dtype, p if isinstance(p, float) else q.dtype)
@@ -152,6 +165,13 @@ def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     token = _prepared.set(True)
     try:
         result = previous(*bound.args, **bound.kwargs)
+    except (NotImplementedError, TypeError) as error:
+        if hasattr(given.get("method"), "n_resamples") or "vectorized" in str(error):
+            raise NotImplementedError(
+                f"{previous.__name__} of Dask arrays has no permutation test, which SciPy takes for few elements with "
+                "ties or zeros: give method='asymptotic'"
+            ) from error
+        raise
     finally:
         _prepared.reset(token)
     if missing is not None:
@@ -198,7 +218,11 @@ def code_with(serving: Function, function: FunctionType) -> CodeType:
         lazy = any(isinstance(each, da.Array) or is_of_dask_array(each) for each in (*args, *options.values()))
         if not lazy or (by_scipy and not _prepared.get()):
             return previous(*args, **options)
-        return for_both_packages(serving)(previous, *args, **options)
+        return for_both_packages(serve)(*args, **options)
+
+    def serve(*args: Any, **options: Any) -> Any:
+        given = {name: _without_empty_chunks(value) for name, value in options.items()}
+        return serving(previous, *map(_without_empty_chunks, args), **given)
 
     SERVED[name] = served
     names: dict[str, Any] = {}

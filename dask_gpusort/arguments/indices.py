@@ -76,6 +76,8 @@ def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
     if not is_dask_collection(values) and library_of(array._meta) == "cupy":
         checked = checked.map_blocks(np.asarray, like=array._meta, dtype=checked.dtype, meta=array._meta)
     check_library({"arr": array, "values": checked})
+    if not np.can_cast(checked.dtype, array.dtype, "unsafe"):
+        raise TypeError(f"values of {checked.dtype} cannot be cast to {array.dtype}, which arr has: give others")
     sizes = zip(reversed(checked.shape), reversed(shape), strict=False)
     fits = all(own in (1, other) or math.isnan(own) or math.isnan(other) for own, other in sizes)
     extra = checked.shape[: max(checked.ndim - len(shape), 0)]

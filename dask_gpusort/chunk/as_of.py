@@ -112,5 +112,5 @@ def _bytes_of(array: np.ndarray, order: Order) -> np.ndarray:
     else:
         unit = np.uint8 if array.dtype.kind == "S" else np.uint32
         codes = np.ascontiguousarray(array).view(unit).reshape(*array.shape, array.itemsize // np.dtype(unit).itemsize)
-    codes = codes.astype(codes.dtype.newbyteorder(">"))
+    codes = np.atleast_1d(codes.astype(codes.dtype.newbyteorder(">")))  # else it has no view in bytes
     return codes.view(np.uint8).reshape(*array.shape, array.itemsize)

@@ -48,6 +48,14 @@ def test_several_values_and_rows():
     np.testing.assert_array_equal(found[2], [[2, 0], [-1, 2]])
 
 
+@pytest.mark.parametrize("label", [0, 2.5, "a", b"a", np.datetime64("2020")])
+def test_one_element_with_a_label(label):
+    by = da.from_array(np.array(label)), da.from_array(np.array([label, label]), chunks=1)
+    found = dask_gpusort.merge_asof(da.from_array(np.array(1.5)), da.from_array([1, 2], chunks=1), by=by)
+    assert found.shape == ()
+    assert found.compute(scheduler="synchronous") == 0
+
+
 def test_distances_do_not_overflow():
     x, y = (da.from_array(np.array(one, "i1")) for one in ([127, -128], [-128, 127]))
     found = dask_gpusort.merge_asof(x, y, direction="backward", allow_exact_matches=False, tolerance=254)

@@ -92,6 +92,8 @@ def arguments(draw, name):
     lazy = [
         da.from_array(each, chunks=tuple(draw(st.integers((n + 3) // 4, n)) for n in each.shape)) for each in samples
     ]
+    if draw(st.booleans()):
+        lazy = [each.rechunk(tuple((0, *sizes[:1], 0, *sizes[1:]) for sizes in each.chunks)) for each in lazy]
     choices = [position, position - len(others) - 1]
     return samples, lazy, draw(st.sampled_from([*choices, None])), with_nan
 
@@ -260,6 +262,12 @@ def test_quantile_computes_nothing_of_the_data(raise_if_computes):
 @inside
 def test_what_is_refused():
     x = pairs()[1][0]
+    few = da.from_array([1.0, 2, 2, 3, -4], chunks=2)
+    for name, options in (("wilcoxon", {}), ("mannwhitneyu", {"y": few, "method": stats.PermutationMethod()})):
+        with pytest.raises(NotImplementedError, match=f"{name} of Dask arrays has no permutation test.*asymptotic"):
+            getattr(stats, name)(few, **options)
+    with pytest.raises(NotImplementedError, match="no method 'harrell-davis'"):
+        stats.quantile(few, 0.5, method="harrell-davis")
     with pytest.raises(ValueError, match="nan_policy must be .*got 'drop'"):
         stats.mood(x, x, nan_policy="drop")
     for name, samples in TESTS.items():

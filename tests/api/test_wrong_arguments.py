@@ -349,6 +349,7 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
         (["put_along_axis"], {"values": np.ones(shape)}, ValueError, "shape mismatch: value array of shape")
         for shape in ((2, 4), (3, 3), (2, 2, 3))
     ),
+    (["put_along_axis"], {"values": np.ones(1, "i4,f4")}, TypeError, "values of .* cannot be cast to float64"),
     (having("arr"), {"arr": UNKNOWN_ROWS, "indices": da.zeros((4, 3), dtype=int)}, ValueError, SIZES),
     (having("out", "strategy"), {"axis": 0, "strategy": "blocks"}, ValueError, "whole in their chunks"),
     *(
