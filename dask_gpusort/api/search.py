@@ -65,8 +65,8 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     """
     array, needles = checked_sides(a, v, ("a", "v"), ("v",), masked=ORDERED)
     if array.ndim != 1:
-        what = "deep" if array.ndim else "of too small depth"
-        raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
+        what = "too deep" if array.ndim else "of too small depth"
+        raise ValueError(f"object {what} for desired array: `a` must have one dimension, got {array.ndim}")
     how = SIDE.checked(side), checked_sorter(sorter, array)
     if is_masked(needles):
         return build_masked_search(array, needles, *how)

@@ -119,7 +119,7 @@ def checked_weights(weights: Any, array: Any, axis: Any, method: str) -> Any:
         raise TypeError(f"weights must be real numbers, not {checked.dtype}")
     for name, one in {"a": array, "weights": checked}.items():
         if any(map(math.isnan, one.shape)):
-            raise ValueError(f"{name} has chunks of unknown sizes, beside weights: call {name}.compute_chunk_sizes()")
+            raise ValueError(f"{name} has unknown sizes, which weights need: call {name}.compute_chunk_sizes()")
     check_library({"a": array, "weights": checked})
     if checked.shape == array.shape:
         return checked
@@ -250,7 +250,9 @@ def checked_sorter(sorter: Any, array: Any) -> Any:
     if checked.dtype.kind not in "iu":
         raise TypeError(f"sorter must only contain integers (got {checked.dtype})")
     if checked.ndim != 1 or not (checked.size == array.size or math.isnan(checked.size + array.size)):
-        raise ValueError(f"sorter.size must equal a.size (got shapes {checked.shape} and {array.shape})")
+        raise ValueError(
+            f"sorter.size must equal a.size, in one dimension (got shapes {checked.shape} and {array.shape})"
+        )
     check_library({"a": array, "sorter": checked})
     return checked
 

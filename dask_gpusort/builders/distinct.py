@@ -282,7 +282,8 @@ def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
 def build_difference(first: Any, second: Any, assume_unique: bool) -> Any:
     """The values of the first array that the second one lacks: distinct and ascending, or all in their order."""
     compared = equality_dtype(first.dtype, second.dtype)
-    if not assume_unique and compared == first.dtype == concatenated_dtype([first, second]):
+    sort = not assume_unique and compared is not None  # which is equal to the dtype float64
+    if sort and compared == first.dtype == concatenated_dtype([first, second]):
         return build_set(first, second, "first")
     # The common dtype, if there is one, need not hold all values of the first array.
     first = _flat(first) if assume_unique else build_unique(first, Unique())[0]
@@ -317,7 +318,7 @@ def from_records(block: Any, shape: tuple[int, ...]) -> Any:
 
 def as_records(array: Any, axis: int) -> tuple[Any, Any]:
     """Make records of the subarrays along an axis, and give the array with the axis first."""
-    if library_of(array._meta) != "numpy" or array.dtype.kind in "OT":
+    if library_of(array._meta) != "numpy" or (array.dtype.hasobject or array.dtype.kind == "T"):
         raise TypeError(
             f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "
             "chunks of dtypes of fixed width"

@@ -71,7 +71,9 @@ def _argsort_compared(values: np.ndarray) -> np.ndarray:
 
 
 def _named(error: TypeError, values: np.ndarray) -> TypeError:
-    return TypeError(f"{error}: {_incomparable(values)}; give `key=`, a function to keys that compare")
+    return TypeError(
+        f"{error}: {_incomparable(values)}; give others, or sort by `key=`, a function to keys that compare"
+    )
 
 
 def _incomparable(values: np.ndarray) -> str:

@@ -129,6 +129,7 @@ def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: 
     # The last sample that is certainly not behind each boundary, and the first one that is not before it.
     most, least = greater[begin] + own[:-1], lesser[end] + own[1:]
     before, behind = np.searchsorted(most, ranks, "right") - 1, np.searchsorted(least, ranks, "left")
+    behind = np.minimum(behind, len(keys) - 1)  # where comparisons contradict themselves, which cuts tell
     labels, width = chunk * len(keys) + number, every * len(keys)
     low, high = np.searchsorted(labels, width + before), np.searchsorted(labels, width + behind, "right") - 1
     # Of each chunk, the sample before these, and the sample that is equal to them.

@@ -127,6 +127,7 @@ NEVER_EQUAL = [
     (np.array([1, 2], "M8[s]"), np.array([1, 2])),
     (np.array([1, 2]), np.array(["1", "2"])),
     (np.array([1, 2]), np.array([1, 2], "M8[s]")),
+    (np.array([2.0, 1]), np.array([1, 2], "M8[s]")),  # None, a dtype in which nothing is equal, is equal to float64
     (np.array(["a", "b"]).astype("T"), np.array([b"a", b"b"])),
 ]
 

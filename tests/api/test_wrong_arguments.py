@@ -336,6 +336,7 @@ TOGETHER: list[tuple[Any, dict[str, Any], Any, str]] = [
     (["merge_sorted"], {"arrays": (X, ROWS)}, ValueError, "array 1 has 2 dimensions"),
     (["merge_sorted"], {"arrays": (X.astype("M8[s]"), X.astype("m8[s]"))}, TypeError, "Cannot cast"),
     (["unique"], {"ar": da.from_array(np.zeros((3, 2), object), chunks=3), "axis": 0}, TypeError, "use axis=None"),
+    (["unique"], {"ar": da.zeros((3, 2), dtype="i4,O", chunks=2), "axis": 0}, TypeError, "use axis=None"),
     (["unique"], {"ar": UNKNOWN_ROWS, "axis": 0}, ValueError, f"unknown shape.*{SIZES}"),
     (["unique"], {"ar": UNKNOWN_ROWS, "return_index": True}, ValueError, SIZES),
     (["intersect1d"], {"array": UNKNOWN, "return_indices": True}, ValueError, f"needs an ar1 of known .*{SIZES}"),

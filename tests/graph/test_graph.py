@@ -193,6 +193,20 @@ def test_an_output_chunk_needs_only_its_group():
     assert sum(str(key[0]).startswith("sort-merge") for key in graph if isinstance(key, tuple)) <= 1
 
 
+class First:
+    """An object that is before all others, itself included."""
+
+    def __lt__(self, other):
+        return True
+
+
+@pytest.mark.parametrize("function", [dask_gpusort.sort, dask_gpusort.argsort])
+def test_objects_that_contradict_themselves_between_chunks_are_refused(function):
+    x = ours.forget_sizes(da.from_array(np.array([First() for _ in range(6)]), chunks=2))
+    with groups(3), pytest.raises(ValueError, match="contradicts itself.*of Python objects"):
+        computed(function(x))
+
+
 @pytest.mark.parametrize("kept", [slice(-1, 1), slice(1, 3), slice(2, 1)])
 def test_cuts_that_no_order_has_are_refused(kept):
     finish = Finish(Order(np.dtype("u8")), with_keys=True, with_positions=False)
