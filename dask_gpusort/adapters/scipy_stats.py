@@ -153,7 +153,10 @@ def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     missing = _has_nan(samples)
     if policy != "propagate" and missing is not None and missing.any().compute():
         if policy == "raise":
-            raise ValueError(f"{previous.__name__}: {' or '.join(named)} has NaN, which nan_policy='raise' refuses")
+            raise ValueError(
+                f"{' or '.join(named)} of {previous.__name__} has NaN, which nan_policy='raise' refuses: give 'propagate', "
+                "or leave out NaN before"
+            )
         if missing.ndim:
             raise NotImplementedError(
                 f"{previous.__name__} of Dask arrays takes nan_policy='omit' for one series of each sample: "
