@@ -154,8 +154,8 @@ def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     if policy != "propagate" and missing is not None and missing.any().compute():
         if policy == "raise":
             raise ValueError(
-                f"{' or '.join(named)} of {previous.__name__} has NaN, which nan_policy='raise' refuses: give 'propagate', "
-                "or leave out NaN before"
+                f"{' or '.join(named)} of {previous.__name__} has NaN, which nan_policy='raise' refuses: give "
+                "'propagate', or leave out NaN before"
             )
         if missing.ndim:
             raise NotImplementedError(
