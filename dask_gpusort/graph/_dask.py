@@ -7,7 +7,7 @@ and tries it first, so that a version that does not fit is told at once, and not
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dask._collections import new_collection
@@ -46,6 +46,7 @@ __all__ = [
     "new_collection",
     "normalize_chunks",
     "slices_from_chunks",
+    "unwrap_marked",
 ]
 
 
@@ -76,6 +77,22 @@ class MarkedTask(Task):
     @property
     def block_fusion(self) -> bool:
         return True
+
+
+def unwrap_marked(states: Iterable[Any]) -> None:
+    """Mark tasks that hide a marked one: `dask.delayed` renames all keys of a graph so, and may fuse what it made."""
+    for state in states:
+        task = state.run_spec
+        if type(task) is Task and (hidden := _hidden(task)) is not None:
+            state.run_spec = type(hidden)(state.key, task.func, *task.args, **task.kwargs, mark=hidden.mark)
+
+
+def _hidden(task: Task) -> MarkedTask | None:
+    """The marked task that another one returns, alone or as the last of those that are fused."""
+    if len(task.args) > 1 and isinstance(task.args[0], dict):
+        task = task.args[0].get(task.args[1], task)
+    args = task.args if type(task) is Task else ()
+    return args[0] if len(args) == 1 and isinstance(args[0], MarkedTask) else None
 
 
 def check_tasks() -> None:

@@ -62,6 +62,28 @@ def test_auto_keeps_runs_on_workers_of_any_memory(workers, memory, monkeypatch):
         oracle.assert_same_bits(positions.compute(), oracle.argsort(array))
 
 
+def block_and_length(block, other):
+    return np.append(block, len(other))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_results_that_are_arguments_of_delayed_functions(client, exchange):
+    """Dask gives their tasks other keys, so they are computed again, also beside the results themselves."""
+    array = ours.make("i8", 600, "zipf")
+    x = da.from_array(array, chunks=50)
+    with groups(4), dask.config.set({"gpusort.exchange": exchange}):
+        found = dask_gpusort.sort(x), dask_gpusort.rank(x, method="min"), dask_gpusort.unique(x)
+        wanted = np.sort(array), np.searchsorted(np.sort(array), array) + 1, np.unique(array)
+        delayed = [dask.delayed(np.append)(one, 7) for one in found]
+        blocks = x.map_blocks(block_and_length, other=found[2], dtype=x.dtype, chunks=((51,) * 12,))
+        futures = [client.compute(one) for one in (*found, *delayed, blocks)]
+        got = [future.result(timeout=60) for future in futures]
+    for one, later, own in zip(got[:3], got[3:6], wanted, strict=True):
+        np.testing.assert_array_equal(one, own)
+        np.testing.assert_array_equal(later, np.append(own, 7))
+    np.testing.assert_array_equal(got[6].reshape(12, 51)[:, -1], len(wanted[2]))
+
+
 def test_an_asynchronous_client_computes_the_graph():
     array = ours.make("i8", 600, "few")
     x = da.from_array(array, chunks=50)

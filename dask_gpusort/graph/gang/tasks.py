@@ -20,6 +20,17 @@ class GangTask(MarkedTask):
 
     __slots__ = ()
 
+    def substitute(self, subs: Any, key: Any = None) -> Task:
+        """As of other tasks; in a graph whose keys get a suffix, the gang is another one."""
+        found, (old, new) = super().substitute(subs, key), (self.key, subs.get(self.key, self.key))
+        if new == old:
+            return found
+        suffix = (new if isinstance(new, str) else new[0])[len(old if isinstance(old, str) else old[0]) :]
+        specs = [replace(one, token=one.token + suffix) if isinstance(one, GangSpec) else one for one in found.args]
+        instead = self.mark.instead and self.mark.instead.substitute(subs, subs.get(self.mark.instead.key))
+        mark = replace(self.mark, token=self.mark.token + suffix, instead=instead)
+        return GangTask(found.key, found.func, *specs, **found.kwargs, mark=mark)
+
 
 #: A function that can be pickled, of the chunks of a member and its rank: does what the member does before it meets the
 #: others, and gives its work.

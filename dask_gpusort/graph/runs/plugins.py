@@ -17,7 +17,7 @@ from typing import Any
 
 from dask.typing import Key
 
-from .._dask import MarkedTask
+from .._dask import Alias, MarkedTask, unwrap_marked
 from .._distributed import (
     CheckedSchedulerPlugin,
     CheckedWorkerPlugin,
@@ -32,6 +32,8 @@ from .store import Store, capacity_of, gate_of
 
 DROP = "sort-run-drop"
 KEPT = "sort_run_kept"
+#: States of tasks that need the runs that they list.
+_NEEDED = ("waiting", "queued", "no-worker", "processing", "memory")
 #: How often a run is made again whose worker does not have it any more, or reads other bytes than it wrote.
 MOST_AGAIN = {RunIsGone.status: 3, RunIsDamaged.status: 1}
 
@@ -52,6 +54,11 @@ class ListTask(ExchangeTask):
     """A task that lists the runs of others, for the tasks that take slices of them."""
 
     __slots__ = ()
+
+
+def _is_alias(state: Any) -> bool:
+    """Whether a task gives the result of another one, such as one that Dask has fused with others."""
+    return isinstance(state.run_spec, Alias)
 
 
 def install(client: Any) -> str | None:
@@ -79,7 +86,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten."""
-        self._listed: dict[Key, set[Key]] = {}  # by each task that lists runs, the tasks that keep them
+        self._listed: dict[Key, set[Key]] = {}  # by each task that lists runs, or is an alias of one, their tasks
         self._checksums: dict[Key, int] = {}  # of the first list of each task
         self._keepers: dict[Key, str] = {}  # the worker of each task that keeps runs
         self._unread: dict[Key, list[str]] = {}  # by each such task, the runs that their workers could not read
@@ -87,10 +94,15 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
         """Recognise the tasks that list runs."""
+        unwrap_marked(map(scheduler.tasks.get, tasks))
         for key in tasks:
             state = scheduler.tasks[key]
-            if isinstance(state.run_spec, ListTask):
-                self._listed[key] = {run.key for run in state.dependencies if isinstance(run.run_spec, RunTask)}
+            if isinstance(state.run_spec, (ListTask, Alias)):
+                under = (one for alias in state.dependencies if _is_alias(alias) for one in alias.dependencies)
+                runs = {one.key for one in (*state.dependencies, *under) if isinstance(one.run_spec, RunTask)}
+                if not runs and _is_alias(state):
+                    continue
+                self._listed[key] = runs
                 if state.state != "released":  # else it is wanted from its transition on, if it is needed at all
                     self._want(key)
 
@@ -143,8 +155,8 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
             # The cuts may be wrong too that were found in a damaged run.
             made = [key]
             for one in made:
-                dependents = {state.key for state in self.scheduler.tasks[one].dependents} - self._listed.keys()
-                made += dependents.difference(made)
+                behind = self.scheduler.tasks[one].dependents
+                made += {state.key for state in behind if not isinstance(state.run_spec, ListTask)}.difference(made)
             self._make_again(set(made), self._lists_of(made))
         return again
 
@@ -188,9 +200,17 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         """Let the runs go, after the transitions in progress, unless the list is needed again."""
         state, client = self.scheduler.tasks.get(key), self.scheduler.clients.get(NAME)
         if client is not None and (state is None or state.state in ("erred", "released")):
-            self.scheduler.client_releases_keys(keys=list(runs), client=NAME, stimulus_id=f"{NAME}-done")
+            keys = [run for run in runs if not self._is_listed(run, key)]
+            self.scheduler.client_releases_keys(keys=keys, client=NAME, stimulus_id=f"{NAME}-done")
             if not client.wants_what:
                 del self.scheduler.clients[NAME]
+
+    def _is_listed(self, run: Key, by: Key) -> bool:
+        """Whether a run with another name is still needed, under that name or by another list."""
+        state = self.scheduler.tasks.get(run)
+        aliases = [one for one in state.dependents if _is_alias(one)] if state else []
+        needing = {*aliases, *(one for alias in aliases for one in alias.dependents)}
+        return any(one.key in self._listed and one.key != by and one.state in _NEEDED for one in needing)
 
 
 class RunWorkerPlugin(CheckedWorkerPlugin):
