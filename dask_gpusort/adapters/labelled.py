@@ -151,7 +151,7 @@ def quantiles(
         own = [each for each in array.dims if each in dims]
         if array.dims and not own:
             found[name] = array.variable
-        elif not numeric_only or array.dtype.kind in "biufc":
+        elif not numeric_only or array.dtype.kind in "biufcm":
             both = [array.variable]
             if weights is not None and own:
                 both = _with_weights(array.variable, weights, [each for each in dims if each in own])

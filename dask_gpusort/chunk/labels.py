@@ -64,7 +64,10 @@ def number_labels(labels: np.ndarray, groups: np.ndarray | None = None) -> tuple
     order = wanted[np.argsort(groups[wanted], kind="stable")]
     if not labels.size or not len(order):
         return np.full(labels.shape, -1, codes.dtype), np.zeros(len(groups), np.int64)
-    found = order[np.searchsorted(groups[order], labels).clip(max=len(order) - 1)]
+    keys, needles = groups[order], labels
+    if labels.dtype.kind == "T":  # NumPy's search mixes up long strings of two arrays
+        keys, needles = keys.astype(object), needles.astype(object)
+    found = order[np.searchsorted(keys, needles).clip(max=len(order) - 1)]
     codes = np.where(groups[found] == labels, found, -1)
     return codes, sizes_of(codes, len(groups))
 

@@ -75,7 +75,7 @@ def masked_ranks(found: Any, mask: Any, contents: Any, ranking: Ranking, result:
 
 def _in_dtype(found: Any, mask: Any, dtype: np.dtype[Any]) -> Any:
     """Results in a dtype; integers have no NaN for those that are masked."""
-    return found if found.dtype == dtype else np.where(mask, 0, found).astype(dtype)
+    return np.asarray(found if found.dtype.kind == dtype.kind else np.where(mask, 0, found), dtype)
 
 
 def masked_as(block: Any, mask: Any, fill_value: Any = None) -> Any:

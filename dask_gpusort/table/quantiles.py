@@ -144,6 +144,8 @@ class Statistic:
         try:
             if self.q is None:
                 return (np.nanmedian if self.skip_nan else np.median)(keys, axis=axes)
+            if self.skip_nan and keys.dtype.kind == "T" and weights is None:
+                return self._of_strings(keys, axes)
             function: Any = np.nanquantile if self.skip_nan else np.quantile
             q = self.q.item() if self.weak else self.q
             return function(keys, q, axis=axes, method=self.method, weights=weights)
@@ -152,6 +154,17 @@ class Statistic:
                 raise
             np.sort(keys, axis=None)  # raises the error again if it is that keys cannot be compared
             raise TypeError(self._refusal(keys.dtype)) from error
+
+    def _of_strings(self, keys: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        """Leave out missing strings of each lane: `numpy.nanquantile` cuts results to the length of the first."""
+        lanes = np.moveaxis(keys, axes, range(-len(axes), 0))
+        kept = lanes.shape[: -len(axes)]
+        found = np.empty((*kept, *self.q.shape), keys.dtype)
+        for index in np.ndindex(kept):
+            lane = lanes[index].ravel()
+            lane = lane[~np.isnan(lane)] if hasattr(keys.dtype, "na_object") else lane
+            found[index] = np.quantile(lane, self.q, method=self.method) if lane.size else keys.dtype.na_object
+        return np.moveaxis(found, range(len(kept), found.ndim), range(self.q.ndim))
 
     def _refusal(self, dtype: np.dtype[Any]) -> str:
         """Give the message for keys on which the statistic's arithmetic is not defined."""

@@ -44,6 +44,13 @@ def test_attributes(keep):
     assert (ds.attrs, ds.t.attrs) == (({"title": "maps"}, cube.attrs) if keep else ({}, {}))
 
 
+def test_numeric_variables_are_those_of_xarray():
+    dtypes = {"b": bool, "i": "i4", "f": "f4", "m": "m8[ns]", "M": "M8[ns]"}
+    ds = xr.Dataset({name: ("x", np.array([3, 1, 2]).astype(dtype)) for name, dtype in dtypes.items()})
+    found = ds.chunk(x=2).gpusort.quantile(0.5, "x", method="lower", numeric_only=True)
+    xr.testing.assert_identical(found.compute(), ds.quantile(0.5, "x", method="lower", numeric_only=True))
+
+
 @pytest.mark.parametrize("make", SOURCES)
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("key", ["time", "month", "depth", ["month", "time"], ["month", "y"], "twice"])

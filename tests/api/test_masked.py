@@ -457,6 +457,12 @@ def test_one_element(index: tuple[int, int]) -> None:
         assert_same(dask_gpusort.sort(x, None), wanted.reshape(1))
 
 
+def test_a_quantile_of_big_endian_dates() -> None:
+    dates = np.ma.MaskedArray(np.array([3, 1, 2], ">M8[s]"), [0, 1, 0])
+    found = dask_gpusort.quantile(da.from_array(dates, chunks=2, asarray=False), 0.5, method="lower")
+    assert computed(found) == np.datetime64(2, "s")
+
+
 def test_arrays_in_memory_are_taken() -> None:
     assert_same(dask_gpusort.median(SMALL, 0), np.ma.median(SMALL, 0))
 

@@ -90,3 +90,21 @@ def test_missing_strings_without_an_order_are_named(function, chunks):
 def test_the_remedy_for_missing_strings_without_an_order():
     x = da.from_array(NONE, chunks=2).astype(StringDType(na_object=np.nan))
     assert computed(dask_gpusort.argsort(x)).tolist() == [0, 1, 3, 2]
+
+
+@pytest.mark.parametrize("dtype", [StringDType(), StringDType(na_object=math.nan)])
+@pytest.mark.parametrize("q", [0.5, [0.0, 1.0]])
+def test_quantiles_of_long_strings(dtype, q):
+    """NumPy's cuts them to the length of the first result, so each lane is compared alone."""
+    missing = [math.nan] * 2 if hasattr(dtype, "na_object") else ["c"] * 2
+    array = np.array([["abc", *missing], ["of more than 15 bytes", "b", "of more than 15 bytes, too"]], object)
+    array = array.astype(dtype)
+    found = dask_gpusort.nanquantile(da.from_array(array, chunks=(1, 2)), q, axis=1, method="lower")
+    for number, lane in enumerate(array):
+        wanted = np.quantile([one for one in lane.tolist() if isinstance(one, str)], q, method="lower")
+        assert computed(found)[..., number].tolist() == wanted.tolist()
+    by_rows = dask_gpusort.nanquantile(da.from_array(array.ravel(), chunks=2), q, by=[0] * 3 + [1] * 3, method="lower")
+    np.testing.assert_array_equal(computed(by_rows), computed(found))
+    if hasattr(dtype, "na_object"):
+        nothing = dask_gpusort.nanquantile(da.from_array(array[:1, 1:], chunks=1), q, method="lower")
+        assert np.isnan(computed(nothing)).all()

@@ -30,12 +30,13 @@ POOLS: dict[Any, list[Any]] = {
     "M8[D]": DAYS,
     "M8[ns]": DAYS,
     "m8[s]": [5, "NaT", -1],
-    StringDType(): ["b", "", "abcd"],
-    StringDType(na_object=math.nan): ["b", math.nan, "a"],
+    # NumPy keeps strings of more than 15 bytes elsewhere.
+    StringDType(): ["b", "", "of more than 15 bytes", "of more than 15 bytes, too"],
+    StringDType(na_object=math.nan): ["b of more than 15 bytes", math.nan, "a of more than 15 bytes"],
     "O": ["b", None, "a", math.nan],
 }
 #: Other dtypes in which labels that are wanted may be given, by the kind of the labels.
-WIDER = {"i": "i8", "u": "u8", "f": "f8", "U": "U9", "S": "S9", "M": "M8[s]", "m": "m8[ms]", "T": "U9", "O": "O"}
+WIDER = {"i": "i8", "u": "u8", "f": "f8", "U": "U9", "S": "S9", "M": "M8[s]", "m": "m8[ms]", "T": "U40", "O": "O"}
 #: Labels that do not occur.
 ABSENT = {"i": 44, "u": 44, "f": 44.5, "c": 9j, "U": "x", "S": b"x", "M": "2000-01-01", "m": 77, "T": "x", "O": "x"}
 #: Kinds of dtypes whose results are those of methods that pick a key.
