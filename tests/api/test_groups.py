@@ -315,3 +315,15 @@ def test_nan_in_groups_raise_on_request():
     assert "groups    4" in dask_gpusort.explain_rank(x, by=labels).detail
     with pytest.raises(ValueError, match="contains nan"):
         computed(dask_gpusort.mode(x, by=labels, nan_policy="raise").mode)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_labels_of_long_strings(given, lazy):
+    """NumPy's search mixes up strings of more than 15 bytes of two arrays."""
+    dtype = StringDType()
+    names = np.array([f"station of number {number}" for number in (2, 0, 1, 0, 2)], dtype)
+    wanted = np.array(["no station", *np.unique(names)[::-1]], dtype) if given else None
+    by = da.from_array(names, chunks=2) if lazy else names
+    found = dask_gpusort.median(da.arange(5, chunks=2), by=by, groups=wanted)
+    np.testing.assert_array_equal(computed(found), [np.nan, 2, 2, 2] if given else [2, 2, 2])
