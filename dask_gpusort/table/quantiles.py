@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class Statistic:
             if self.q is None:
                 return (np.nanmedian if self.skip_nan else np.median)(keys, axis=axes)
             if self.skip_nan and keys.dtype.kind == "T" and weights is None:
-                return self._of_strings(keys, axes)
+                return self._of_strings(keys, axes, self.q)
             function: Any = np.nanquantile if self.skip_nan else np.quantile
             q = self.q.item() if self.weak else self.q
             return function(keys, q, axis=axes, method=self.method, weights=weights)
@@ -155,16 +155,16 @@ class Statistic:
             np.sort(keys, axis=None)  # raises the error again if it is that keys cannot be compared
             raise TypeError(self._refusal(keys.dtype)) from error
 
-    def _of_strings(self, keys: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    def _of_strings(self, keys: np.ndarray, axes: tuple[int, ...], q: np.ndarray) -> np.ndarray:
         """Leave out missing strings of each lane: `numpy.nanquantile` cuts results to the length of the first."""
         lanes = np.moveaxis(keys, axes, range(-len(axes), 0))
         kept = lanes.shape[: -len(axes)]
-        found = np.empty((*kept, *self.q.shape), keys.dtype)
+        found, function = np.empty((*kept, *q.shape), keys.dtype), cast(Any, np.quantile)
         for index in np.ndindex(kept):
             lane = lanes[index].ravel()
             lane = lane[~np.isnan(lane)] if hasattr(keys.dtype, "na_object") else lane
-            found[index] = np.quantile(lane, self.q, method=self.method) if lane.size else keys.dtype.na_object
-        return np.moveaxis(found, range(len(kept), found.ndim), range(self.q.ndim))
+            found[index] = function(lane, q, method=self.method) if lane.size else getattr(keys.dtype, "na_object", "")
+        return np.moveaxis(found, range(len(kept), found.ndim), range(q.ndim))
 
     def _refusal(self, dtype: np.dtype[Any]) -> str:
         """Give the message for keys on which the statistic's arithmetic is not defined."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -22,10 +22,11 @@ class GangTask(MarkedTask):
 
     def substitute(self, subs: Any, key: Any = None) -> Task:
         """As of other tasks; in a graph whose keys get a suffix, the gang is another one."""
-        found, (old, new) = super().substitute(subs, key), (self.key, subs.get(self.key, self.key))
-        if new == old:
+        found, new = super().substitute(subs, key), subs.get(self.key, self.key)
+        if new == self.key:
             return found
-        suffix = (new if isinstance(new, str) else new[0])[len(old if isinstance(old, str) else old[0]) :]
+        old, new = (one if isinstance(one, str) else one[0] for one in (cast(Any, self.key), new))
+        suffix = new[len(old) :]
         specs = [replace(one, token=one.token + suffix) if isinstance(one, GangSpec) else one for one in found.args]
         instead = self.mark.instead and self.mark.instead.substitute(subs, subs.get(self.mark.instead.key))
         mark = replace(self.mark, token=self.mark.token + suffix, instead=instead)
