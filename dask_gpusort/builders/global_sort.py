@@ -214,7 +214,9 @@ def global_sort(
 
 def _steps(plan: SortPlan, local: LocalSort, finish: Finish) -> tuple[Superstep, ...]:
     """The program of a sort."""
-    groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known, min(local.copies, MERGE_COPIES))
+    several = local.positions or local.arrays > 1
+    copies = MERGE_COPIES if several else min(local.copies, MERGE_COPIES)
+    groups, merge = Groups(plan.chunks, plan.groups), Merge(finish, not plan.known, copies)
     stage = "sort-check" if local.presorted else "sort-local"
     if plan.candidates:
         draw = DrawKeys(local, plan.candidates, sum(plan.sizes), len(plan.runs), stage)
@@ -234,7 +236,8 @@ def _local_sort(request: Request, keys: Keys, values: Sequence[Any], presorted: 
     packed = tuple(part.dtype for part in keys.parts)
     arrays = max(1, len(packed)) + len(values)
     positions = request.want == "positions"
-    return LocalSort(request.order, positions, request.staged, packed, keys.directions, arrays, bool(presorted))
+    moved = sum(_row_bytes(value, keys.template.ndim) for value in values)
+    return LocalSort(request.order, positions, request.staged, packed, keys.directions, arrays, bool(presorted), moved)
 
 
 def _finish(request: Request) -> Finish:

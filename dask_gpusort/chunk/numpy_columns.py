@@ -3,7 +3,7 @@
 A key without a code of at most 64 bits is split into columns, most significant first::
 
     complex128          real part | imaginary part                (NaN in either part: see `_complex_columns`)
-    S20, V20            8 bytes | 8 bytes | 4 bytes               (big-endian words)
+    S20, V20            8 bytes | 8 bytes | 4 bytes               (big-endian numbers)
     U5                  a column for each character           (narrow, as letters are few)
     structured          columns of the first field | of the second | ...
     longdouble, object, StringDType                               (compared by NumPy, after a bit for NaN)
@@ -25,10 +25,7 @@ from ..order import Order
 from ..table import Side
 from . import numpy_radix, numpy_words
 from .numpy_less import rank_by
-from .numpy_words import code_of
 from .tie_groups import may_be_nan
-
-WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def columns_of(array: np.ndarray, order: Order) -> list[Column]:
     if dtype.kind == "f":
         return _nan_last(array, np.isnan(array), order)
     if dtype.kind in "SV":
-        return _word_columns(_padded(array).view(">u8"), 8 * dtype.itemsize, order)
+        return _byte_columns(array, order)
     if dtype.kind == "U":
         return _character_columns(array, order)
     if dtype.kind == "T":
@@ -224,19 +221,6 @@ def _missing_last(array: np.ndarray, missing: np.ndarray, filler: Any, order: Or
     return [Column(missing.astype(np.uint8), bits=1), Column(present, order.descending)]
 
 
-def _padded(array: np.ndarray) -> np.ndarray:
-    """Fixed-width strings as rows of bytes, padded with zeros to whole words."""
-    contiguous = np.ascontiguousarray(array)
-    width = contiguous.itemsize
-    padding = -width % WORD_BYTES or (0 if width else WORD_BYTES)
-    if not padding and len(array):
-        return contiguous.view(np.uint8).reshape(len(array), width)
-    rows: np.ndarray = np.zeros((len(array), width + padding), np.uint8)
-    if width and len(array):
-        rows[:, :width] = contiguous.view(np.uint8).reshape(len(array), width)
-    return rows
-
-
 def _character_columns(array: np.ndarray, order: Order) -> list[Column]:
     native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     width = native.itemsize // np.dtype(np.uint32).itemsize
@@ -246,18 +230,16 @@ def _character_columns(array: np.ndarray, order: Order) -> list[Column]:
     return [Column(~points[:, index] if order.descending else points[:, index], bits=32) for index in range(width)]
 
 
-def _word_columns(words: np.ndarray, bits: int, order: Order) -> list[Column]:
-    """Columns of big-endian words; the last may end in padding."""
-    found = []
-    for number, word in enumerate(words.T):
-        width = min(8 * WORD_BYTES, max(bits - 8 * WORD_BYTES * number, 1))
-        values = word
-        if width < 8 * WORD_BYTES or order.descending:
-            values = (word.astype(np.uint64) >> np.uint64(8 * WORD_BYTES - width)).astype(code_of(width))
-        if order.descending:
-            values = values ^ values.dtype.type((1 << width) - 1)
-        found.append(Column(values, bits=width))
-    return found
+def _byte_columns(array: np.ndarray, order: Order) -> list[Column]:
+    """Strings of bytes as big-endian numbers of 8 bytes, and of 4, 2 and 1 behind them; views."""
+    # NumPy reads a field wherever it begins.
+    found, begin = [], 0
+    for width in (8,) * (array.itemsize // 8) + tuple(width for width in (4, 2, 1) if array.itemsize & width):
+        fields = np.dtype({"names": ["f"], "formats": [f">u{width}"], "offsets": [begin], "itemsize": array.itemsize})
+        values = array.view(fields)["f"]
+        found.append(Column(~values if order.descending else values, bits=8 * width))
+        begin += width
+    return found or [Column(np.zeros(len(array), np.uint8), bits=1)]
 
 
 def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:

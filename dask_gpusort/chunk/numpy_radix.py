@@ -181,6 +181,22 @@ def sort_with_positions(codes: Array) -> tuple[Array, Array]:
     return sorted_codes.reshape(codes.shape), positions.reshape(codes.shape)
 
 
+def argsort_with_starts(codes: Array) -> tuple[Array, Array]:
+    """Find the positions that sort codes of one dimension, and where another code begins, or all end: n + 1 flags."""
+    positions, starts = _known_positions(codes[None]), np.ones(len(codes) + 1, bool)
+    if positions is not None:
+        tied = np.arange(1, len(codes))  # those that may be as the one before
+    else:
+        words, index_bits, _, dropped = sorted_words(codes[None])
+        for _, along in tiles(words.shape):
+            part = words[0, along.start : along.stop + 1] >> words.dtype.type(index_bits)
+            np.not_equal(part[1:], part[:-1], out=starts[along.start + 1 : along.start + len(part)])
+        positions = unpack_positions(words, index_bits)
+        tied = np.flatnonzero(~starts) if dropped else np.empty(0, int)
+    starts[tied] = codes[positions[0, tied]] != codes[positions[0, tied - 1]]
+    return positions[0], starts
+
+
 def _known_positions(rows: Array) -> Array | None:
     """Find the positions without words: of few keys, rows in order or reversed, and narrow codes; else None."""
     narrow = rows.dtype.itemsize == 1 or (rows.dtype.itemsize == 2 and rows.shape[-1] <= _CACHED_ROW)

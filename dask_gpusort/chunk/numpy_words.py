@@ -1,7 +1,8 @@
 """Sorts of keys of several unsigned columns on one CPU core, in as few radix sorts as the keys allow.
 
 The columns of a chunk, words in transit or the columns of a string, are read as one long number. Each column is only as
-wide as its range in this chunk, or as the ranks of its values if these are few::
+wide as its range in this chunk, as the ranks of its values if these are few, or as its bits that are not the same in
+all keys, which for digits in ASCII are four of eight::
 
     columns    [ 17..80: 6 bits | all 5: 0 bits | any: 64 bits | 0..3: 2 bits ]
     digits     [  6 bits + upper 58 of the third  ] [ lower 6 + 2 bits ]
@@ -14,7 +15,7 @@ wider keys mostly differ in the first digit, and few keys remain to sort by the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,6 +40,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _WIDE_BITS = 16
 #: A digit with more bits of one column than this takes no other column: if it is the whole column, it is not copied.
 _WHOLE_BITS = 56
+#: Bits that all keys have alike from which on they are left out.
+_LEAST_ALIKE = 8
 #: Least average size of groups of equal first words that are sorted one by one.
 _LEAST_GROUP = 1 << 6
 #: Keys in a block of the step that resolves ties: the numbers of its tie groups leave most of a word for the digit.
@@ -114,14 +117,19 @@ def _slots(values: np.ndarray[Any, Any], multiplier: np.uint64) -> np.ndarray[An
     return slots
 
 
+#: Masks of bits that move down, and by how many, one after another.
+_Moves: TypeAlias = tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class _Part:
-    """Some bits of one column: ``(column - least) >> drop``, the lowest `bits` of it."""
+    """Some bits of one column: ``(column - least) >> drop``, the lowest `bits` of it, after its `moves`."""
 
     column: Array
     least: int
     drop: int
     bits: int
+    moves: _Moves = ()
 
 
 def argsort(columns: Sequence[Array]) -> IntArray:
@@ -133,8 +141,8 @@ def argsort(columns: Sequence[Array]) -> IntArray:
     code = _build(first, slice(None), len(columns[0]))
     if not reader.more():
         return numpy_radix.argsort(code)
-    code, permutation = numpy_radix.sort_with_positions(code)
-    _resolve_ties(permutation, code, reader)
+    permutation, starts = numpy_radix.argsort_with_starts(code)
+    _resolve_ties(permutation, starts, reader)
     return permutation
 
 
@@ -157,17 +165,15 @@ def sort(words: Array) -> Array:
     return words.take(argsort(columns_of(words)), axis=0)
 
 
-def _resolve_ties(permutation: IntArray, code: Array, reader: _Reader) -> None:
-    """Order the keys whose sorted codes tie by the remaining digits, in place."""
-    starts = np.ones(len(code) + 1, bool)
-    np.not_equal(code[1:], code[:-1], out=starts[1:-1])
+def _resolve_ties(permutation: IntArray, starts: Array, reader: _Reader) -> None:
+    """Order the keys of tie groups, of which `starts` marks the first ones and the end, by the remaining digits."""
     # Without ties, the remaining columns are not read.
     while not starts.all() and reader.more():
         digit = reader.digit(WORD_BITS - _TIED_KEYS.bit_length())
         start = 0
-        while start < len(code):
+        while start < len(permutation):
             # Up to the end of a tie group, which may be long.
-            stop = min(start + _TIED_KEYS, len(code))
+            stop = min(start + _TIED_KEYS, len(permutation))
             stop += int(starts[stop:].argmax())
             _order_block(permutation[start:stop], starts[start : stop + 1], digit)
             start = stop
@@ -199,6 +205,7 @@ class _Reader:
         self._columns = iter(columns)
         self._column: Array | None = None
         self._least = self._remaining = 0
+        self._moves: _Moves = ()
 
     def more(self) -> bool:
         """Tell whether bits remain."""
@@ -211,12 +218,27 @@ class _Reader:
                 if self._remaining > _WIDE_BITS and (ranks := dictionary_encode(self._column)) is not None:
                     self._column = ranks
                     self._measure()
+                self._leave_out()
         return True
 
     def _measure(self) -> None:
         assert self._column is not None
         self._least = int(self._column.min())
         self._remaining = (int(self._column.max()) - self._least).bit_length()
+
+    def _leave_out(self) -> None:
+        """Leave out the bits that all keys have alike, if they are many: the others are in the same order."""
+        assert self._column is not None
+        self._moves = ()
+        # A sample shows most columns whose bits all differ.
+        for part in (self._column[: 2 * _SAMPLED_KEYS], self._column):
+            ones = int(np.bitwise_or.reduce(part, dtype=self._column.dtype.newbyteorder("=")))
+            zeros = int(np.bitwise_and.reduce(part, dtype=self._column.dtype.newbyteorder("=")))
+            if (ones ^ zeros).bit_count() + _LEAST_ALIKE > self._remaining:
+                return
+        # All keys have the others as the `ones` of `zeros`: the difference clears them.
+        self._moves = _moves_of(ones ^ zeros)
+        self._least, self._remaining = zeros, (ones ^ zeros).bit_count()
 
     def digit(self, capacity: int) -> list[_Part]:
         """Give the next bits, at most `capacity`."""
@@ -225,7 +247,7 @@ class _Reader:
             assert self._column is not None
             bits = min(self._remaining, capacity)
             capacity, self._remaining = capacity - bits, self._remaining - bits
-            found.append(_Part(self._column, self._least, self._remaining, bits))
+            found.append(_Part(self._column, self._least, self._remaining, bits, self._moves))
             if bits > _WHOLE_BITS:
                 break
         return found
@@ -233,10 +255,10 @@ class _Reader:
 
 def _build(digit: Sequence[_Part], which: Any, count: int) -> Array:
     """Give the code of one digit for some keys, a block at a time."""
-    if len(digit) == 1 and not digit[0].drop and digit[0].bits > _WHOLE_BITS:
+    if len(digit) == 1 and not digit[0].drop and digit[0].bits > _WHOLE_BITS and not digit[0].moves:
         # A whole 64-bit column is a code already.
         return np.ascontiguousarray(digit[0].column[which], np.uint64)
-    parts = [_Part(part.column[which], part.least, part.drop, part.bits) for part in digit]
+    parts = [replace(part, column=part.column[which]) for part in digit]
     code = code_of(sum(part.bits for part in parts))
     found: Array = np.empty(count, code)
     for start in range(0, count, BLOCK_KEYS):
@@ -256,11 +278,28 @@ def _cut(part: _Part, block: slice) -> Array:
     as_column = part.column.dtype.type
     width = 8 * part.column.dtype.itemsize
     values: Array = part.column[block] - as_column(part.least)
+    for mask, shift in part.moves:
+        moved = values & as_column(mask)
+        values ^= moved
+        moved >>= as_column(shift)
+        values |= moved
     if part.drop:
         values >>= as_column(part.drop)
     if part.bits < width:
         values &= as_column((1 << part.bits) - 1)
     return values
+
+
+def _moves_of(kept: int) -> _Moves:
+    """Moves that put the bits of a number side by side, lowest first (Warren, Hacker's Delight, 7-4)."""
+    bits = [bit for bit in range(WORD_BITS) if kept >> bit & 1]
+    moves = []
+    for step in (1, 2, 4, 8, 16, 32):
+        # A bit has to move by as many as bits below it are left out; the smaller steps are done.
+        left = [(bit - number) & step and bit - ((bit - number) & (step - 1)) for number, bit in enumerate(bits)]
+        if mask := sum(1 << bit for bit in left if bit):
+            moves.append((mask, step))
+    return tuple(moves)
 
 
 def columns_of(words: Array) -> list[Array]:

@@ -57,6 +57,7 @@ class LocalSort:
     directions: tuple[bool, ...] = ()  # whether each of them descends
     arrays: int = 1  # of the input: the keys and the companions, or several arrays of keys
     presorted: bool = False  # whether each chunk is sorted already
+    companion_bytes: int = 0  # of each key's companions
 
     def run(self, blocks: Sequence[Any], names: Sequence[str]) -> Run:
         """A sorted run of chunks, those of one array after another; on a device it may still be in progress."""
@@ -76,13 +77,20 @@ class LocalSort:
     @property
     def copies(self) -> float:
         """How many times the bytes of some keys it takes to sort them, or to merge them, as `Superstep.copies`."""
-        # Measured for 2^22 keys with `tracemalloc`: int64 alone 2, with positions 2.8, with a companion 2.6; int32 with
-        # positions 4.5; strings 2.2 to 3.8; several arrays, packed, 4.7.
-        if not self.order.coded or self.packed:
-            return 4
-        alone = not self.order.has_ties and not self.positions and self.arrays == 1
+        # Bytes for each row beside the rows themselves, measured for 2^21 and 2^22 of them with `tracemalloc`: int64
+        # alone 8, with positions 13, with a companion of 1 / 4 / 8 / 32 bytes 18 / 21 / 25 / 49; int32 with positions
+        # 16, with such companions 16 / 17 / 21 / 45; S3 / S5 / S8 / S20 / S64 18 / 20 / 20 / 28 / 72; int32 and float64
+        # in a record 30; several arrays, packed, 3.7 times their bytes.
         width = self.order.transit_dtype.itemsize
-        return 2.3 if alone and width > 2 else 2 + 10 / width  # narrow keys alone are counted
+        row = max(width + self.companion_bytes, 1)
+        if self.packed:
+            return 4
+        if not self.order.coded:
+            # Keys are read where they are, or as columns of their own.
+            made = 0 if self.order.dtype.kind in "SUV" and self.order.dtype.names is None else width
+            return 1 + max(20 + made, 12 + row) / row
+        alone = not self.order.has_ties and not self.positions and self.arrays == 1
+        return 2.3 if alone and width > 2 else 2 + 10 / row  # narrow keys alone are counted
 
     def columns(self, blocks: Sequence[Any]) -> list[Sequence[Any]]:
         """The chunks of each array, which must fit each other."""

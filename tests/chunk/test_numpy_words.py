@@ -30,6 +30,9 @@ def columns(draw, sizes=SIZES):
         least = draw(st.integers(0, top >> min(varying, width)))
         values = rng.integers(0, min(1 << min(varying, width), 1 << 63), size, np.uint64)
         values += np.uint64(min(least, top - int(values.max(initial=0))))
+        if draw(st.booleans()):
+            alike = np.uint64(draw(st.integers(0, top)))
+            values = values & ~alike | np.uint64(least) & alike
         found.append(values.astype(numpy_words.code_of(width)))
     return found, bits
 
@@ -88,6 +91,17 @@ def test_argsort_of_more_keys_than_a_block(size, spread):
     np.testing.assert_array_equal(got, lexsorted(found))
     for column, kept in zip(found, before, strict=True):
         np.testing.assert_array_equal(column, kept)
+
+
+@pytest.mark.parametrize("last", [0x30, 0x70, 0xB0])
+@pytest.mark.parametrize("width", [4, 8])
+def test_bits_that_all_keys_have_alike_are_left_out(width, last):
+    # The last key has others than all before, of which a sample is looked at first.
+    letters = np.random.default_rng(width).integers(0x30, 0x3A, (5000, 3, width), np.uint8)
+    letters[-1, :, 0] = last
+    found = list(np.ascontiguousarray(letters).view(f">u{width}")[..., 0].T)
+    np.testing.assert_array_equal(numpy_words.argsort(found), lexsorted(found))
+    assert numpy_words._Reader(found).digit(64)[0].bits == 4 * width + (last != 0x30)
 
 
 @given(columns(), st.lists(st.floats(0, 1), max_size=6))
