@@ -17,7 +17,7 @@ from typing import Any
 
 from dask.typing import Key
 
-from .._dask import Alias, MarkedTask, unwrap_marked
+from .._dask import Alias, MarkedTask, known_tasks
 from .._distributed import (
     CheckedSchedulerPlugin,
     CheckedWorkerPlugin,
@@ -94,17 +94,15 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
         """Recognise the tasks that list runs."""
-        unwrap_marked(map(scheduler.tasks.get, tasks))
-        for key in tasks:
-            state = scheduler.tasks[key]
+        for state in known_tasks(scheduler, tasks):
             if isinstance(state.run_spec, (ListTask, Alias)):
                 under = (one for alias in state.dependencies if _is_alias(alias) for one in alias.dependencies)
                 runs = {one.key for one in (*state.dependencies, *under) if isinstance(one.run_spec, RunTask)}
                 if not runs and _is_alias(state):
                     continue
-                self._listed[key] = runs
+                self._listed[state.key] = runs
                 if state.state != "released":  # else it is wanted from its transition on, if it is needed at all
-                    self._want(key)
+                    self._want(state.key)
 
     @logs_errors
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
