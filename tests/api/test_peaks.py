@@ -154,6 +154,14 @@ def test_promised_peaks(size, driver):
     assert not missed, "\n".join(missed)
 
 
+def test_a_promised_peak_of_complex_numbers():
+    numbers = np.random.default_rng(0).random(SIZES[0] * 2).view("c16").astype("c8")
+    x = da.from_array(numbers, chunks=len(numbers) // CHUNKS)
+    with dask.config.set({"gpusort.exchange": "join"}):
+        said, taken = explained(gs.sort, x), peak_of_tasks(gs.sort(x))
+    assert not missed_by("complex", said, taken, 0.6)
+
+
 def missed_by(name, said, taken, share, more=OBJECTS):
     """What is wrong with a promise; empty if nothing is."""
     close = share * said.peak <= taken <= said.peak + more
