@@ -29,7 +29,7 @@ from typing import Any
 from dask.typing import Key
 from distributed import Scheduler, SchedulerPlugin, WorkerPlugin
 
-from .graph._dask import unwrap_marked
+from .graph._dask import known_tasks
 from .graph._distributed import register_on_workers
 from .graph.placement import PlacedTask, Placement, changes_status, gpu_workers
 
@@ -57,8 +57,7 @@ class SortSchedulerPlugin(SchedulerPlugin):
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
         """Give the placed tasks of a new graph their workers: where some have a GPU, one of those."""
-        unwrap_marked(map(scheduler.tasks.get, tasks))
-        placed = [state for state in map(scheduler.tasks.get, tasks) if isinstance(state.run_spec, PlacedTask)]
+        placed = [state for state in known_tasks(scheduler, tasks) if isinstance(state.run_spec, PlacedTask)]
         workers, on_gpus = self._workers()
         for state in placed:
             worker = state.run_spec.mark

@@ -107,8 +107,8 @@ def take_group(
     """
     serialization.register()
     (pieces,) = _pieces(step, listed, shards, bundles, (number,))
-    found = listed.ends_of(step) if listed else None
-    return work_on(step, number, Store(), part, own, listed, pieces, found and found.to(number))
+    ends = listed.ends_of(step, number) if listed else None
+    return work_on(step, number, Store(), part, own, listed, pieces, ends)
 
 
 def _pieces(

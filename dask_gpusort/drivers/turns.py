@@ -122,9 +122,9 @@ class Listed(RunList):
         self.out = out  # how rows moved to the groups
         self.back = back  # whether rows move to the parts
 
-    def ends_of(self, step: Superstep) -> Ends | None:
-        """Where the rows are that arrive at a superstep; None if none do."""
-        return self.ends if step.side == ("part" if self.back else "group") else None
+    def ends_of(self, step: Superstep, number: int) -> Ends | None:
+        """Where the rows are that arrive at a part or a group in a superstep; None if none do."""
+        return self.ends.to(number) if self.ends and step.side == ("part" if self.back else "group") else None
 
 
 class Store:
@@ -164,8 +164,7 @@ def take_turn(
 ) -> Turn:
     """Task: one superstep of a part or a group, from what it has kept, and rows that are listed."""
     serialization.register()
-    found = listed.ends_of(step) if listed else None
-    ends = found and found.to(number)
+    ends = listed.ends_of(step, number) if listed else None
     rows = [] if listed is None or ends is None else list(_rows(listed.runs, ends.of(0)))
     needed = [] if step.portions else [*rows]
     if own is not None and own.stays is not None:

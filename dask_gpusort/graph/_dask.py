@@ -7,10 +7,13 @@ and tries it first, so that a version that does not fit is told at once, and not
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dask._collections import new_collection
+from dask._expr import LLGExpr, ProhibitReuse
 from dask._task_spec import Alias, GraphNode, List, Task, TaskRef, _extra_args, convert_legacy_task
 from dask.array import Array, array_expr_enabled
 from dask.array.chunk_types import is_valid_chunk_type
@@ -42,11 +45,12 @@ __all__ = [
     "flatten",
     "get_scheduler",
     "get_sync",
+    "hides_otherwise",
     "is_valid_chunk_type",
+    "known_tasks",
     "new_collection",
     "normalize_chunks",
     "slices_from_chunks",
-    "unwrap_marked",
 ]
 
 
@@ -79,20 +83,46 @@ class MarkedTask(Task):
         return True
 
 
-def unwrap_marked(states: Iterable[Any]) -> None:
-    """Mark tasks that hide a marked one: `dask.delayed` renames all keys of a graph so, and may fuse what it made."""
-    for state in states:
-        task = state.run_spec
-        if type(task) is Task and (hidden := _hidden(task)) is not None:
-            state.run_spec = type(hidden)(state.key, task.func, *task.args, **task.kwargs, mark=hidden.mark)
+#: What `known_tasks` has found last for each scheduler, and in which graph.
+_found: WeakKeyDictionary[Any, tuple[Any, list[Any]]] = WeakKeyDictionary()
 
 
-def _hidden(task: Task) -> MarkedTask | None:
-    """The marked task that another one returns, alone or as the last of those that are fused."""
-    if len(task.args) > 1 and isinstance(task.args[0], dict):
-        task = task.args[0].get(task.args[1], task)
-    args = task.args if type(task) is Task else ()
-    return args[0] if len(args) == 1 and isinstance(args[0], MarkedTask) else None
+def known_tasks(scheduler: Any, tasks: Sequence[Any]) -> list[Any]:
+    """The tasks of a new graph that plugins know by their class: marked ones, those that hide one, and aliases."""
+    # A scheduler gives all its plugins the same list, one after another: the first one looks for all of them.
+    if _found.get(scheduler, (None,))[0] is not tasks:
+        _found[scheduler] = tasks, [state for state in map(scheduler.tasks.get, tasks) if _is_known(state)]
+        scheduler.loop.add_callback(_found.pop, scheduler, None)
+    return _found[scheduler][1]
+
+
+def _is_known(state: Any) -> bool:
+    """Whether plugins know a task by its class, which one gets that hides a marked one."""
+    task = state.run_spec
+    if type(task) is not Task:
+        return isinstance(task, (MarkedTask, Alias))
+    if not task.args or not isinstance(task.args[0], (Task, dict)) or (hidden := _hidden(task)) is None:
+        return False
+    state.run_spec = type(hidden)(state.key, task.func, *task.args, **task.kwargs, mark=hidden.mark)
+    return True
+
+
+def _hidden(task: Any, beside: Mapping[Any, Any] = MappingProxyType({}), returned: bool = True) -> MarkedTask | None:
+    """The marked task that one hides: `dask.delayed` renames all tasks of a graph so, after which Dask may fuse them.
+
+    It may be anywhere if it has a mark; the class of others tells what they return, which is to be returned then.
+    """
+    if isinstance(task, MarkedTask):
+        return task if returned or task.mark is not None else None
+    if isinstance(task, Alias):
+        return _hidden(beside.get(task.target), beside, returned)
+    if type(task) is not Task or not task.args:
+        return None
+    inner, *more = task.args
+    if not isinstance(inner, dict):
+        return None if more else _hidden(inner, beside, returned)
+    found = (_hidden(inner.get(key), inner, returned and key == more[0]) for key in (*more[:1], *inner))
+    return next(filter(None, found), None)
 
 
 def check_tasks() -> None:
@@ -106,15 +136,24 @@ def check_tasks() -> None:
         [copy({"given": 1, "first": 6, "other": 5}) for copy in copies],
         [sorted(copy.dependencies) for copy in (*copies, task.substitute({"given": "renamed"}))],
         (type(copies[1]), copies[1].mark, copies[1].block_fusion),
+        _hidden(fused),
     ]
     wanted = [
         ["first", ("second", 0), "fused"],
         [6, 15, 15],
         [["given"], ["first", "other"], ["given", "other"], ["renamed"]],
         (MarkedTask, 7, True),
+        marked,
     ]
     if found != wanted:
         raise TypeError(f"tasks give {found}, not {wanted}")
+
+
+def hides_otherwise() -> bool:
+    """Whether Dask gives the tasks of delayed functions' arguments another form than `known_tasks` looks for."""
+    marked = MarkedTask("given", _add, List(1), 2, mark=7)
+    renamed = ProhibitReuse(LLGExpr({marked.key: marked})).__dask_graph__()
+    return any(_hidden(task) is None for task in renamed.values())
 
 
 def extra_arguments(task: Task) -> dict[str, Any]:

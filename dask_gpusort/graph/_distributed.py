@@ -31,6 +31,8 @@ from distributed.worker import Worker, thread_state
 from distributed.worker_state_machine import TaskState as WorkerTask
 from distributed.worker_state_machine import WorkerState as WorkerMachine
 
+from ._dask import hides_otherwise
+
 __all__ = [
     "MEMORY_LIMIT",
     "REMEDY",
@@ -134,6 +136,8 @@ def mismatch_of_classes() -> str | None:
     _, error, _ = clean_exception(dumps(ValueError("sort")))
     if not isinstance(error, ValueError):
         return "distributed does not pass exceptions of tasks as pickled bytes"
+    if hides_otherwise():
+        return "Dask gives the tasks of arguments of delayed functions another form"
     return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from .choose import MOST_LANES
 from .division import chunk_ranges, count_groups
 from .plan import Plan, StepBytes
 from .terms import Exchange, Runs, Size, Workers, format_chunks, format_count, format_number, format_size
@@ -72,14 +73,17 @@ def choose_addressing(
         return "gather", "empty"
     if array.chunks == 1:
         return "blocks", "whole"
-    if asked != "auto":
-        return ("gather" if asked in ("join", "gather") else "exchange"), "asked"
+    fit = array.lane_bytes <= array.limit
+    if asked in ("join", "gather"):
+        return "gather", "asked"
+    if asked != "auto" and not (fit and array.lanes > MOST_LANES):  # each would have tasks of its own
+        return "exchange", "asked"
     few = array.lanes == 1 and array.indices * FEW_INDICES <= array.size and not array.index_bytes
     if shared and not few and array.bytes <= memory:
         return "gather", "shared"
     if shared and few:
         return "exchange", "few"
-    return ("rechunk", "fit") if array.lane_bytes <= array.limit else ("exchange", "long")
+    return ("rechunk", "fit") if fit else ("exchange", "long")
 
 
 def names_few_chunks(indices: int, size: Size, elements: Size, planning: bool) -> bool:

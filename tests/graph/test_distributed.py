@@ -84,6 +84,40 @@ def test_results_that_are_arguments_of_delayed_functions(client, exchange):
     np.testing.assert_array_equal(got[6].reshape(12, 51)[:, -1], len(wanted[2]))
 
 
+def plus_sum(block, other=(1,)):
+    return block + np.sum(other)
+
+
+@pytest.mark.parametrize("workers", ["cluster_client", "cluster"])
+@pytest.mark.parametrize(
+    ("exchange", "parts"), [("runs", 2), ("runs", 6), ("gang", 1), ("gang", 2), ("gang", 6), ("device", 2)]
+)
+def test_results_that_dask_fuses_after_it_has_renamed_them(request, exchange, parts, workers):
+    """In the middle of a chain of tasks, and renamed twice."""
+    array = ours.make("i8", 600, "zipf")
+    ordered = np.sort(array)
+    settings_of_test = {"scheduler": "distributed", "gpusort.exchange": exchange}
+    client = request.getfixturevalue(workers)
+    with client.as_current(), dask.config.set(settings_of_test):
+        x = da.from_array(array, chunks=600 // parts)
+
+        def behind(other):
+            return x.map_blocks(plus_sum, other=other, dtype=x.dtype, meta=np.empty(0, "i8"))
+
+        more = dask_gpusort.sort(x).map_blocks(plus_sum)
+        one_chunk = dask_gpusort.sort(x, chunks=-1).map_blocks(plus_sum)
+        cases = {
+            "delayed": (dask.delayed(np.append)(more, 7), np.append(ordered + 1, 7)),
+            "fused": (behind(more).map_blocks(plus_sum), array + np.sum(ordered + 1) + 1),
+            "one chunk": (behind(one_chunk).map_blocks(plus_sum), array + np.sum(ordered + 1) + 1),
+            "twice": (behind(behind(more)), array + np.sum(array + np.sum(ordered + 1))),
+            "sorted": (dask_gpusort.sort(behind(more)), np.sort(array + np.sum(ordered + 1))),
+        }
+        for name, (found, wanted) in cases.items():
+            for one in (found, found.persist()):
+                np.testing.assert_array_equal(client.compute(one).result(timeout=60), wanted, name)
+
+
 def test_an_asynchronous_client_computes_the_graph():
     array = ours.make("i8", 600, "few")
     x = da.from_array(array, chunks=50)

@@ -31,7 +31,7 @@ from support import oracle
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.graph import exchanges, runtime
+from dask_gpusort.graph import _dask, exchanges, runtime
 from dask_gpusort.graph.placement import PlacedTask
 
 distributed = pytest.importorskip("distributed")
@@ -812,3 +812,8 @@ def test_a_missing_name_is_told(monkeypatch, owner):
 def test_exceptions_that_do_not_pass_are_told(monkeypatch):
     monkeypatch.setattr(_distributed, "clean_exception", lambda error: (None, error, None))
     assert "does not pass exceptions" in _distributed.mismatch_of_classes.__wrapped__()
+
+
+def test_tasks_that_dask_hides_otherwise_are_told(monkeypatch):
+    monkeypatch.setattr(_dask.ProhibitReuse, "__dask_graph__", lambda self: {"a": _dask.Task("a", len, 1, 2)})
+    assert "another form" in _distributed.mismatch_of_classes.__wrapped__()

@@ -426,6 +426,25 @@ def test_the_capacity_of_runs_follows_the_memory_of_the_worker(monkeypatch, limi
     assert store.capacity_of(worker) == capacity
 
 
+def test_who_asked_in_vain_is_known_until_the_runs_are_forgotten(monkeypatch):
+    """Also of tasks that are cancelled, which do not ask again."""
+    monkeypatch.setattr(plugins, "make_transitions", lambda scheduler, found, cause: made.append(set(found)))
+    made, plugin = [], plugins.RunSchedulerPlugin()
+    state = SimpleNamespace(state="memory", run_spec=None, waiters=())
+    plugin.scheduler = SimpleNamespace(tasks={"run": state}, clients={}, workers={})
+    plugin.restart(plugin.scheduler)
+    for by in ("one", "cancelled", "one"):
+        assert plugin.make_again("run", "name", "worker", "old", by=by)
+    assert made == [{"run"}]
+    plugin.transition("run", "released", "forgotten")
+    assert plugin.make_again("run", "name", "worker", "old", by="one")
+    assert made == [{"run"}]
+    plugin.scheduler.tasks.clear()
+    plugin.transition("run", "released", "forgotten")
+    assert plugin.make_again("run", "name", "worker", "old", by="cancelled")
+    assert not plugin._asked
+
+
 # ---- slices, wherever they are ----
 
 

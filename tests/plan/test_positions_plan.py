@@ -49,6 +49,11 @@ LONG = Addressed(chunks=64, size=64 * MIB, lanes=1, itemsize=8, indices=64 * MIB
         (LONG, False, math.inf, "gather", ("gather", "asked")),
         (LONG, True, math.inf, "tasks", ("exchange", "asked")),
         (LONG, True, math.inf, "runs", ("exchange", "asked")),
+        (replace(LONG, lanes=64, size=MIB), False, 0, "tasks", ("exchange", "asked")),
+        (replace(LONG, lanes=65, size=MIB), False, 0, "tasks", ("rechunk", "fit")),
+        (replace(LONG, lanes=65, size=MIB), True, math.inf, "runs", ("gather", "shared")),
+        (replace(LONG, lanes=65, size=64 * MIB), False, 0, "runs", ("exchange", "asked")),
+        (replace(LONG, lanes=65, size=MIB), False, 0, "gather", ("gather", "asked")),
     ],
 )
 def test_strategies_and_their_reasons(array, shared, memory, asked, wanted):

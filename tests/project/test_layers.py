@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -198,11 +199,21 @@ def test_another_dask_is_told_at_import():
     )
 
 
+_fuse = _dask.Task.fuse
+
+
+def fused_otherwise(tasks, key):
+    """Tasks as one that computes the same, and hides them in another form."""
+    fused = _fuse(*tasks, key=key)
+    return _dask.Task(key, partial(fused.func, *fused.args[:3]), *fused.args[3:])
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
         ("substitute", None),
         ("fuse", lambda *tasks, key: tasks[-1]),
+        ("fuse", lambda *tasks, key: fused_otherwise(tasks, key)),
         ("ref", lambda self: self.key),
         ("__reduce__", lambda self: (type(self), (self.key, self.func, *self.args))),
         ("__call__", lambda self, values: 0),

@@ -171,8 +171,8 @@ def left(client: Any) -> dict[str, Any]:
 
     def on_scheduler(dask_scheduler: Any) -> dict[str, Any]:
         plugin, own = dask_scheduler.plugins[NAME], dask_scheduler.clients.get(NAME)
-        found = {"lists": plugin._listed, "keepers": plugin._keepers, "wanted": own and own.wants_what}
-        found["unread"] = plugin._unread
+        found = {"lists": plugin._runs_of, "keepers": plugin._keepers, "wanted": own and own.wants_what}
+        found |= {"unread": plugin._unread, "asked": plugin._asked}
         return {name: str(some) for name, some in found.items() if some}
 
     def on_worker(dask_worker: Any) -> dict[str, Any]:

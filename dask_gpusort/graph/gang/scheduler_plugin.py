@@ -9,7 +9,7 @@ from dask.typing import Key
 from tlz import groupby
 from tornado.ioloop import PeriodicCallback
 
-from .._dask import unwrap_marked
+from .._dask import known_tasks
 from .._distributed import (
     CheckedSchedulerPlugin,
     Status,
@@ -75,8 +75,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
         """Recognise the members in a new graph, and place them."""
-        states = [scheduler.tasks[key] for key in tasks]
-        unwrap_marked(states)
+        states = known_tasks(scheduler, tasks)
         for own in _members_by_token(states).values():
             if len(own) < own[0].run_spec.mark.size:
                 self._take_from_other_gang(own)

@@ -54,7 +54,7 @@ class Handle:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row in memory, at least."""
-        return sum(array.dtype.itemsize * math.prod(array.shape[1:]) for array in self.like.arrays)
+        return sum(map(_row_bytes, self.like.arrays))
 
     def open(self) -> Descriptor:
         """Open its file, which the handle keeps unless many are open: groups take a slice each."""

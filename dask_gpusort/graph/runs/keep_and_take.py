@@ -143,15 +143,11 @@ def _ask(store: Store, asked: Mapping[str, tuple[list[Handle], list[tuple[int, i
             if reply["status"] == "OK":
                 runs = await offload(_runs_of, reply)
                 store.silent.pop(address, None)
-                store.lacking.pop((task, address), None)
                 return runs
         except OSError as error:
             reply = {"status": "closes", "reason": repr(error), "number": 0}
         handle = handles[reply["number"]]
-        # A task that is cancelled while it works may have an old handle; one that is tried again should not.
-        twice = store.lacking.get((task, address)) == handle.name
-        store.lacking[task, address] = handle.name
-        await _make_again(worker, handle, reply["status"], reply["reason"], twice)
+        await _make_again(worker, handle, reply["status"], reply["reason"], task)
         if reply["status"] == "closes":
             await _check_lost(worker, store, address, reply["reason"])
         return None
@@ -176,10 +172,10 @@ def _runs_of(reply: Mapping[str, Any]) -> list[Run]:
     return runs
 
 
-async def _make_again(worker: Any, handle: Handle, status: str, reason: str, twice: bool) -> None:
+async def _make_again(worker: Any, handle: Handle, status: str, reason: str, by: Any) -> None:
     """Let the scheduler have a run made again that its worker cannot read; raise an error if that was in vain."""
     again = getattr(worker.scheduler, AGAIN)
-    if not await again(key=handle.key, name=handle.name, worker=handle.worker, status=status, twice=twice):
+    if not await again(key=handle.key, name=handle.name, worker=handle.worker, status=status, by=by):
         raise RuntimeError(
             f"a sorted run is {status} on worker {handle.worker}, after it was made again: {reason} "
             f"({handle.path or 'in its memory'}). Look at that disk and at what removes files from it, or set "

@@ -17,7 +17,7 @@ from typing import Any
 
 from dask.typing import Key
 
-from .._dask import Alias, MarkedTask, unwrap_marked
+from .._dask import Alias, MarkedTask, known_tasks
 from .._distributed import (
     CheckedSchedulerPlugin,
     CheckedWorkerPlugin,
@@ -86,38 +86,36 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten."""
-        self._listed: dict[Key, set[Key]] = {}  # by each task that lists runs, or is an alias of one, their tasks
+        self._runs_of: dict[Key, set[Key]] = {}  # by each list, and each alias of a task that keeps runs: such tasks
         self._checksums: dict[Key, int] = {}  # of the first list of each task
         self._keepers: dict[Key, str] = {}  # the worker of each task that keeps runs
         self._unread: dict[Key, list[str]] = {}  # by each such task, the runs that their workers could not read
+        self._asked: dict[Key, set[tuple[Key, str]]] = {}  # and the tasks that asked in vain, each with a run
         scheduler.clients.pop(NAME, None)
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
         """Recognise the tasks that list runs."""
-        unwrap_marked(map(scheduler.tasks.get, tasks))
-        for key in tasks:
-            state = scheduler.tasks[key]
+        for state in known_tasks(scheduler, tasks):
             if isinstance(state.run_spec, (ListTask, Alias)):
                 under = (one for alias in state.dependencies if _is_alias(alias) for one in alias.dependencies)
                 runs = {one.key for one in (*state.dependencies, *under) if isinstance(one.run_spec, RunTask)}
                 if not runs and _is_alias(state):
                     continue
-                self._listed[key] = runs
+                self._runs_of[state.key] = runs
                 if state.state != "released":  # else it is wanted from its transition on, if it is needed at all
-                    self._want(key)
+                    self._want(state.key)
 
     @logs_errors
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """Note where runs are kept; want them as long as a list of them is needed; drop those that are released."""
-        if key in self._listed:
+        if key in self._runs_of:
             state = self.scheduler.tasks[key]
             if finish == "waiting":
                 self._want(key)
             elif finish in ("erred", "forgotten") or (finish == "released" and not state.waiters):
-                self.scheduler.loop.add_callback(self._release, key, self._listed[key])
+                self.scheduler.loop.add_callback(self._release, key, self._runs_of[key])
             if finish == "forgotten":
-                del self._listed[key]
-                self._checksums.pop(key, None)
+                del self._runs_of[key]
         elif finish == "memory" and isinstance(self.scheduler.tasks[key].run_spec, RunTask):
             self._keepers[key] = kwargs["worker"]
         elif key in self._keepers and finish in ("released", "forgotten"):
@@ -128,7 +126,8 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
                 return  # Dask releases what only a lost worker had before it calls `remove_worker`
             del self._keepers[key]
         if finish == "forgotten":
-            self._unread.pop(key, None)
+            for known in (self._checksums, self._unread, self._asked):
+                known.pop(key, None)
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Let the runs that were kept there be made again, and the lists, which have their handles."""
@@ -137,13 +136,19 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         for key in lost:
             self._keepers.pop(key, None)
 
-    def make_again(self, key: Key, name: str, worker: str, status: str, twice: bool) -> bool:
+    def make_again(self, key: Key, name: str, worker: str, status: str, by: Key) -> bool:
         """Handler: let a run be made again that its worker cannot read; False if that was done often enough."""
         state = self.scheduler.tasks.get(key)
-        if state is None or state.state not in ("memory", "released"):
-            return True  # nobody wants it, or it is being made again
+        if state is None:
+            return True  # nobody wants it
+        # A task that is cancelled while it works may have an old handle; one that is tried again should not.
+        asked = self._asked.setdefault(key, set())
+        twice = (by, name) in asked
+        asked.add((by, name))
+        if state.state not in ("memory", "released"):
+            return True  # it is being made again
         old = status == "old" or self._keepers.get(key, worker) != worker  # it is made again already
-        if old and twice:  # an old handle has come to the worker that asks after the new one was made: all copies go
+        if old and twice:  # an old handle has come to the task that asks after the new one was made: all copies go
             self._make_again({key}, self._lists_of({key}))
         if old or status == "closes":
             return True
@@ -162,7 +167,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
     def _lists_of(self, made: Iterable[Key]) -> set[Key]:
         """The tasks that list runs of some of these."""
-        return {key for key, runs in self._listed.items() if not runs.isdisjoint(made)}
+        return {key for key, runs in self._runs_of.items() if not runs.isdisjoint(made)}
 
     def _make_again(self, runs: set[Key], lists: set[Key]) -> None:
         tasks = self.scheduler.tasks
@@ -194,7 +199,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
             self.fail(state, worker, error, f"{NAME}-unreached")
 
     def _want(self, key: Key) -> None:
-        self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)
+        self.scheduler.client_desires_keys(keys=self._runs_of[key], client=NAME)
 
     def _release(self, key: Key, runs: set[Key]) -> None:
         """Let the runs go, after the transitions in progress, unless the list is needed again."""
@@ -210,7 +215,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         state = self.scheduler.tasks.get(run)
         aliases = [one for one in state.dependents if _is_alias(one)] if state else []
         needing = {*aliases, *(one for alias in aliases for one in alias.dependents)}
-        return any(one.key in self._listed and one.key != by and one.state in _NEEDED for one in needing)
+        return any(one.key in self._runs_of and one.key != by and one.state in _NEEDED for one in needing)
 
 
 class RunWorkerPlugin(CheckedWorkerPlugin):

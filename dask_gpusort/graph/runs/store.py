@@ -68,8 +68,6 @@ class Store:
         self.closed = False
         #: Workers that have given no slices when they were asked last: since when, and when that was.
         self.silent: dict[str, tuple[float, float]] = {}
-        #: Runs that workers did not have when a task asked them last: by the task and the worker.
-        self.lacking: dict[tuple[Any, str], str] = {}
         self._spaces: dict[str, Any] = {}  # folders in the directories, which Dask removes if this process is killed
         self._lock, self._files = threading.Lock(), count()
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
