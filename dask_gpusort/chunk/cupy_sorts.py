@@ -102,8 +102,9 @@ def require_sorted(keys: Any, order: Order) -> Any:
     return keys
 
 
-def merge(runs: Sequence[Run], order: Order) -> Run:
+def merge(runs: Sequence[Run], order: Order, with_keys: bool = True) -> Run:
     """Merge sorted runs into one, equal keys in the order of the runs; see `numpy_ops.merge`."""
+    # Keys move in the passes that sort them.
     if len(runs) == 1:
         return runs[0].own()
     keys = runs[0].keys

@@ -75,8 +75,11 @@ def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np
     return array.take(permutation, axis=0), permutation
 
 
-def merge(pieces: Sequence[Run], order: Order) -> Run:
-    """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs."""
+def merge(pieces: Sequence[Run], order: Order, with_keys: bool = True) -> Run:
+    """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs.
+
+    The keys are in any order if they are not wanted.
+    """
     placed = _following(pieces, order)
     joined = Run.concat(placed or pieces, copy=None)
     if len(pieces) == 1:
@@ -88,8 +91,8 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if not joined.values and (order.coded or order.words):
         return Run(sort_keys(joined.keys, order))
     permutation = argsort_keys(joined.keys, order, np.cumsum([0, *map(len, pieces)]))
-    keys, *values = (array.take(permutation, axis=0) for array in joined.arrays)
-    return Run(keys, tuple(values))
+    keys = joined.keys.take(permutation, axis=0) if with_keys else joined.keys
+    return Run(keys, tuple(value.take(permutation, axis=0) for value in joined.values))
 
 
 def _following(pieces: Sequence[Run], order: Order) -> list[Run]:

@@ -38,8 +38,8 @@ from ..order import Order
 from ..table import Candidates, IntArray, RankSummary, bounds, bounds_at_ranks, exclusive_scan
 from .program import Ends, Given, Made, Superstep
 
-#: How many times its bytes a merge takes at most, as `Superstep.copies`. With positions it is 4.3; but 8 GiB on four
-#: workers of 1 GiB and four threads took `argsort` 31 s with 4, and 22 with 3, and none spilled.
+#: How many times its bytes a merge takes at most, as `Superstep.copies`: of int64 with positions, and 4 of int32 with
+#: such. But 8 GiB on four workers of 1 GiB and four threads took `argsort` 31 s with 4, and 22 with 3; none spilled.
 MERGE_COPIES = 3
 
 # ---------------------------------------------------------------------------------------------------------- local work
@@ -303,7 +303,7 @@ class Finish:
             return self._on_device(pieces, kept)
         runs = with_global_positions(pieces) if self.with_positions else [run for _, run in pieces]
         ops = ops_for(runs[0].keys)
-        merged = ops.merge(runs, self.order)
+        merged = ops.merge(runs, self.order, self.with_keys)
         if kept != slice(0, len(merged)):
             _check_trim(kept, len(merged))
             merged = merged[kept]
