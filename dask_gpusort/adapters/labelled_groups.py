@@ -22,7 +22,17 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from .. import api
-from .labelled import as_dataset, keeps_attrs, modes, ranks, reduced, skipping_nan, through_dask, with_dataset
+from .labelled import (
+    as_dataset,
+    in_full_chunks,
+    keeps_attrs,
+    modes,
+    ranks,
+    reduced,
+    skipping_nan,
+    through_dask,
+    with_dataset,
+)
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -162,7 +172,7 @@ def _by_variables(
     dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
-    every = {name: array.variable for name, array in as_dataset(source).items() if _is_of_numpy(array)}
+    every = {name: in_full_chunks(array.variable) for name, array in as_dataset(source).items() if _is_of_numpy(array)}
     reduced = {name: one for name, one in every.items() if {*dims} & {*one.dims}}
     # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
     grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
@@ -237,7 +247,11 @@ def _without_data(obj: Any, names: Iterable[Hashable], reduced: Iterable[Hashabl
         # One chunk, lest tasks are as many as those of the source; results stay in Dask, for their size.
         return like.copy(data=da.zeros(like.shape, dtype=like.dtype, chunks=-1))
 
-    return with_dataset(obj, lambda ds: ds.assign({name: zeros(ds.variables[name]) for name in names}))
+    def without(ds: xr.Dataset) -> xr.Dataset:
+        held = {name: in_full_chunks(array.variable) for name, array in ds.data_vars.items()}
+        return ds.assign(held | {name: zeros(ds.variables[name]) for name in names})
+
+    return with_dataset(obj, without)
 
 
 def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], of_piece: Callable[..., Any]) -> Any:

@@ -21,7 +21,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from .. import api
 from ..arguments.arrays import in_memory, known_size, refuse_masked
 from ..arguments.packages import for_both_packages, is_of_dask_array
-from ..graph.inputs import rechunk
+from ..graph.inputs import without_empty_chunks
 
 Function = Callable[..., Any]
 
@@ -32,14 +32,6 @@ _METHODS = {"linear", "hazen", "weibull", "median_unbiased", "normal_unbiased", 
 _METHODS |= {"closest_observation", "interpolated_inverted_cdf", "_lower", "_higher", "_midpoint", "_nearest"}
 #: Whether SciPy runs within `along_last_axis`.
 _prepared: ContextVar[bool] = ContextVar("prepared", default=False)
-
-
-def _without_empty_chunks(value: Any) -> Any:
-    """A Dask array with elements in chunks that have some: `cumsum` of Dask loses elements beside empty ones."""
-    if not isinstance(value, da.Array) or 0 in value.shape:
-        return value
-    kept = {dim: tuple(filter(None, sizes)) for dim, sizes in enumerate(value.chunks) if 0 in sizes}
-    return rechunk(value, {dim: sizes for dim, sizes in kept.items() if not np.isnan(value.shape[dim])})
 
 
 def average_ranks(previous: Function, x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
@@ -224,8 +216,8 @@ def code_with(serving: Function, function: FunctionType) -> CodeType:
         return for_both_packages(serve)(*args, **options)
 
     def serve(*args: Any, **options: Any) -> Any:
-        given = {name: _without_empty_chunks(value) for name, value in options.items()}
-        return serving(previous, *map(_without_empty_chunks, args), **given)
+        given = {name: without_empty_chunks(value) for name, value in options.items()}
+        return serving(previous, *map(without_empty_chunks, args), **given)
 
     SERVED[name] = served
     names: dict[str, Any] = {}

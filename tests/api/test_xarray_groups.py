@@ -230,6 +230,24 @@ def test_labels_that_are_given(call, lazy, use_flox):
             xr.testing.assert_identical(one, other)
 
 
+@pytest.mark.parametrize("use_flox", [False, True])
+@pytest.mark.parametrize("dim", [None, "y", ...])
+@pytest.mark.parametrize("call", [lambda g, dim: g.median(dim), lambda g, dim: g.quantile([0.2, 0.5], dim)])
+@pytest.mark.parametrize("by", ["kind", "side"])
+def test_one_element_beside_an_empty_chunk(by, call, dim, use_flox):
+    """Dask's `broadcast_to` fails there."""
+    whole = make_dataset().isel(y=[1])[["t", "rounded", "count"]]
+    source = whole.assign(level=("y", [2.5]))
+    lazy = chunked(source, {**CHUNKS, "y": (0, 1)})
+    dims = [source[by].dims[0], dim] if dim == "y" else dim
+    with xr.set_options(use_flox=use_flox), no_computation():
+        found = call(lazy.gpusort.groupby(by), dims)
+    expected = by_numpy(lambda x: call(x.groupby(by), dims), source)
+    for name in source:
+        want = expected[name].broadcast_like(found[name])  # flox repeats what is not reduced for each quantile
+        np.testing.assert_array_equal(found[name], want.transpose(*found[name].dims))
+
+
 @pytest.mark.parametrize("by", ["days", "kinds", "words", "areas", "side", ["words", "days"], ["kinds", "side"]])
 @pytest.mark.parametrize("call", [lambda g: g.median(...), lambda g: g.quantile([0.2, 0.5], method="lower")])
 def test_groups_by_variables_of_a_dataset(by, call):
