@@ -248,6 +248,36 @@ def test_one_element_beside_an_empty_chunk(by, call, dim, use_flox):
         np.testing.assert_array_equal(found[name], want.transpose(*found[name].dims))
 
 
+@pytest.mark.parametrize("dim", [None, ...])
+@pytest.mark.parametrize("lazy", [True, False])
+@pytest.mark.parametrize("name", ["median", "quantile", "mode"])
+def test_what_does_not_vary_along_groups_is_nan_where_they_are_empty(name, lazy, dim):
+    """Also where labels are lazy; dtypes are those that are declared."""
+    options = {"q": [0.5], "method": "lower"} if name == "quantile" else {}
+    least = np.array(7, ">i4")
+    swapped = {"least": ((), least), "small": ("x", np.arange(4, dtype=">i2")), "flags": ("x", np.arange(4) > 1)}
+    source = make_dataset().drop_vars("late").assign(swapped).assign(whole=make_array("i8").isel(x=0))
+    labels, bins = groupers.UniqueGrouper(labels=[3, 9, 0]), groupers.BinGrouper([0, 2, 9, 10])
+    chunks = {"kind": source.kind.chunk(time=4)} if lazy else {}
+    with no_computation(), xr.set_options(use_flox=False):
+        given = chunked(source, CHUNKS).assign_coords(chunks).gpusort
+        found = [getattr(given.groupby(kind=by), name)(dim=dim, **options) for by in (labels, bins)]
+
+    def expect(groups):
+        return (
+            groups.reduce(of_lanes(most_common), dim) if name == "mode" else getattr(groups, name)(dim=dim, **options)
+        )
+
+    expected = [
+        by_numpy(lambda x: expect(x.groupby("kind")).reindex(kind=labels.labels), source),
+        by_numpy(lambda x: expect(x.groupby(kind=bins)), source),
+    ]
+    for one, other in zip(found, expected, strict=True):
+        for each in source:
+            np.testing.assert_array_equal(one[each].transpose(*other[each].dims), other[each])
+            assert one[each].dtype == one[each].compute().dtype
+
+
 @pytest.mark.parametrize("by", ["days", "kinds", "words", "areas", "side", ["words", "days"], ["kinds", "side"]])
 @pytest.mark.parametrize("call", [lambda g: g.median(...), lambda g: g.quantile([0.2, 0.5], method="lower")])
 def test_groups_by_variables_of_a_dataset(by, call):
