@@ -33,6 +33,7 @@ from .labelled import (
     through_dask,
     with_dataset,
 )
+from .signatures import refusing_interpolation
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -53,6 +54,7 @@ class Groups:
         """Medians of groups, with the arguments and labels of xarray's method of this name."""
         return self._reduce("median", dim, skipna=skipna, keep_attrs=keep_attrs)
 
+    @refusing_interpolation
     def quantile(
         self,
         q: Any,
