@@ -244,7 +244,8 @@ def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Colle
             own = () if name in names else source[name].dims
             dims = [*(each for each in array.dims if each not in own), "quantile", *own]
             along[name] = array.variable.set_dims({each: array.sizes.get(each, q.size) for each in dims})
-        return ds.assign(along).assign_coords(quantile=q)
+        labels = {name: coord for name, coord in ds.coords.items() if {*coord.dims} & {*_sizes_of(groups)}}
+        return ds.drop_vars(labels).assign(along).assign_coords(quantile=q).assign_coords(labels)
 
     kind, twin = type(groups), copy.copy(groups)
     others = dict.fromkeys(("map", "reduce"), lambda *args, **options: None)

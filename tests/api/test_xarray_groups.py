@@ -429,6 +429,14 @@ def test_groups_of_the_name_of_a_dimension():
     xr.testing.assert_identical(found.compute().drop_vars("run"), expected.drop_vars("quantile"))
 
 
+@pytest.mark.parametrize("make", [MAKERS[at] for at in (0, 3, 5, 7, 14)])
+@pytest.mark.parametrize("q", [0.5, [0.1, 0.5]])
+def test_coordinates_have_the_order_of_those_by_flox(make, q):
+    with xr.set_options(use_flox=True):
+        found, expected = make(chunked(make_array(), CHUNKS).gpusort).quantile(q), make(make_array()).quantile(q)
+    assert [*found.coords] == [*expected.coords]
+
+
 class CountedReads:
     """An array that counts how often each element is read."""
 
