@@ -8,7 +8,8 @@ from typing import Any
 import xarray as xr
 
 from .adapters.accessor import Accessor
-from .adapters.labelled_groups import Groups, percentile_doy
+from .adapters.days import percentile_doy
+from .adapters.labelled_groups import Groups
 
 __all__ = ["DataArrayAccessor", "DatasetAccessor", "Groups"]
 

@@ -23,7 +23,7 @@ from .. import api
 from ..arguments.arrays import in_memory
 from ..arguments.packages import for_both_packages
 from ..builders.sort import build_moved
-from ..graph.inputs import rechunk
+from ..graph.inputs import without_empty_chunks
 from ..graph.runtime import planned_for
 from .lazy_labels import LazyLabels
 from .table import ROWS, Method
@@ -43,6 +43,13 @@ def with_dataset(obj: Any, function: Callable[[xr.Dataset], xr.Dataset]) -> Any:
 def as_dataset(obj: Any) -> xr.Dataset:
     """A Dataset, or that of one variable for a DataArray."""
     return obj if isinstance(obj, xr.Dataset) else obj.to_dataset(name=_ONE)
+
+
+def in_full_chunks(variable: xr.Variable) -> xr.Variable:
+    """A variable without empty chunks, so that it can be given further dimensions."""
+    if variable.chunks is None:
+        return variable
+    return variable.copy(data=for_both_packages(without_empty_chunks)(variable.data))
 
 
 def through_dask(function: Callable[..., Any], *arrays: Any) -> Any:
@@ -206,7 +213,7 @@ def _with_weights(variable: xr.Variable, weights: Any, dims: Sequence[Hashable])
     if variable.chunks is not None:
         weights = weights.chunk()  # a graph would hold all elements of a broadcast array in memory
     sizes = {**variable.sizes, **weights.sizes}
-    return [variable.set_dims(sizes), weights.set_dims(sizes)]
+    return [in_full_chunks(each).set_dims(sizes) for each in (variable, weights)]
 
 
 def _quantiles_of(
@@ -336,7 +343,7 @@ def _sorted_rows(
     arrays: Sequence[Any], axes: Sequence[int], sizes: Sequence[int], keys: Sequence[Any], ascending: bool
 ) -> list[Any]:
     """Sort arrays along one axis of each by keys, as Dask arrays, whose chunks have some sizes if they are new."""
-    turn = (lambda rows: rows) if ascending else _backwards
+    turn = (lambda rows: rows) if ascending else (lambda rows: without_empty_chunks(rows)[::-1])
     given = [_rows_first(array, axis, sizes) for array, axis in zip(arrays, axes, strict=True)]
     columns = [_columns(turn(rows)) for rows in given]
     chunked = {"chunks": (tuple(sizes),), "asarray": False}
@@ -348,11 +355,6 @@ def _sorted_rows(
         whole = _joined([next(moved) for _ in own], rows.numblocks[1:]).rechunk({0: rows.chunks[0]})
         found.append(da.moveaxis(whole, 0, axis))
     return found
-
-
-def _backwards(rows: Any) -> Any:
-    """A Dask array from its last row to its first one, without empty chunks, beside which Dask would lose rows."""
-    return rechunk(rows, {0: tuple(filter(None, rows.chunks[0])) or (0,)})[::-1]
 
 
 def _rows_first(array: Any, axis: int, sizes: Sequence[int]) -> Any:

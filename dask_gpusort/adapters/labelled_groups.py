@@ -22,7 +22,18 @@ from dask.base import is_dask_collection
 from xarray.groupers import RESAMPLE_DIM
 
 from .. import api
-from .labelled import as_dataset, keeps_attrs, modes, ranks, reduced, skipping_nan, through_dask, with_dataset
+from .labelled import (
+    as_dataset,
+    in_full_chunks,
+    keeps_attrs,
+    modes,
+    ranks,
+    reduced,
+    skipping_nan,
+    through_dask,
+    with_dataset,
+)
+from .signatures import refusing_interpolation
 
 #: Name of the dimension of all groups, before it is divided into one of each grouper.
 _GROUPS = "<dask_gpusort: groups>"
@@ -43,6 +54,7 @@ class Groups:
         """Medians of groups, with the arguments and labels of xarray's method of this name."""
         return self._reduce("median", dim, skipna=skipna, keep_attrs=keep_attrs)
 
+    @refusing_interpolation
     def quantile(
         self,
         q: Any,
@@ -162,14 +174,14 @@ def _by_variables(
     dims = own if dim is None else list(source.dims) if dim is ... else [dim] if isinstance(dim, str) else list(dim)
     if not own or not set(own) <= set(dims) <= set(source.dims):
         return None
-    every = {name: array.variable for name, array in as_dataset(source).items() if _is_of_numpy(array)}
+    every = {name: in_full_chunks(array.variable) for name, array in as_dataset(source).items() if _is_of_numpy(array)}
     reduced = {name: one for name, one in every.items() if {*dims} & {*one.dims}}
     # Seasons that overlap have a dimension of their own, by which xarray expands all variables.
     grouped = {name for name, one in every.items() if len(own) < codes.ndim or set(own) & set(one.dims)}
     known = {name: one for name, one in reduced.items() if one.dtype.kind in kinds}
     if by_flox and not any(is_dask_collection(one) and name in grouped for name, one in known.items()):
         return None
-    template = None
+    template, filled = None, _are_filled(groups)
     if by_flox and (dim is None or len(own) == codes.ndim):
         # Labels that xarray refuses with `flox` are made without.
         with contextlib.suppress(ValueError):
@@ -179,28 +191,41 @@ def _by_variables(
         reduced |= {name: one for name, one in every.items() if name in grouped or not one.dims}
         known = {name: one for name, one in reduced.items() if one.dtype.kind in kinds}
         dtypes = {name: of_array(da.zeros(1, dtype=one.dtype, chunks=1), axis=0).dtype for name, one in known.items()}
-        template = _template(groups, dims, dtypes, of_piece)
+        template = _template(groups, filled, dims, dtypes, of_piece)
     # Variables by which a Dataset is grouped become coordinates.
     names = [name for name in reduced if name in as_dataset(template).data_vars]
     if not known.keys() >= {*names}:
         return None
 
-    sizes = {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
-
     def put_in(ds: xr.Dataset) -> xr.Dataset:
         found = {}
         for name in names:
-            variable = known[name]
-            of_variable = _of_groups if name in grouped else _of_all
-            one = of_variable(variable, codes.variable.to_base_variable(), math.prod(sizes.values()), dims, of_array)
             like = ds.variables[name]
-            data = one.unstack({_GROUPS: sizes}).transpose(*like.dims).data
-            # That a group is empty, and the dtype has to have NaN, is known to xarray if labels are in memory.
-            converted = without_flox and not groups._by_chunked and (by_flox or data.dtype.kind == "f")  # counts stay
+            of_variable = _of_groups if name in grouped else _of_all
+            one = of_variable(known[name], groups, dims, of_array)
+            one = one if name in grouped else _where_filled(one, filled)
+            data = one.transpose(*like.dims).data
+            # xarray knows the dtype if labels are in memory, but not that counts stay. Labels that are given may not
+            # occur, and integers and booleans have no NaN for them.
+            converted = without_flox and not groups._by_chunked and (by_flox or data.dtype.kind == "f")
+            converted &= filled is None or like.dtype.kind not in "biu"
             found[name] = like.copy(data=data.astype(like.dtype) if converted else data)
         return ds.assign(found)
 
     return with_dataset(template, put_in)
+
+
+def _sizes_of(groups: Any) -> dict[Hashable, int]:
+    """How many groups there are along each of their dimensions."""
+    return {getattr(groups, "_dim", grouper.name): len(grouper) for grouper in groups.groupers}
+
+
+def _are_filled(groups: Any) -> xr.Variable | None:
+    """Whether each group has elements; None if it is known that all have some."""
+    sizes, lazy = _sizes_of(groups), groups._by_chunked
+    codes = _whole_numbers(groups.encoded.codes.variable.to_base_variable())
+    filled = (api if lazy else np).isin(np.arange(math.prod(sizes.values())), codes.data)
+    return None if not lazy and filled.all() else xr.Variable(_GROUPS, filled).unstack({_GROUPS: sizes})
 
 
 def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Collection[Hashable]) -> Any:
@@ -219,7 +244,8 @@ def _template_of_flox(by_xarray: Callable[[Any], Any], groups: Any, names: Colle
             own = () if name in names else source[name].dims
             dims = [*(each for each in array.dims if each not in own), "quantile", *own]
             along[name] = array.variable.set_dims({each: array.sizes.get(each, q.size) for each in dims})
-        return ds.assign(along).assign_coords(quantile=q)
+        labels = {name: coord for name, coord in ds.coords.items() if {*coord.dims} & {*_sizes_of(groups)}}
+        return ds.drop_vars(labels).assign(along).assign_coords(quantile=q).assign_coords(labels)
 
     kind, twin = type(groups), copy.copy(groups)
     others = dict.fromkeys(("map", "reduce"), lambda *args, **options: None)
@@ -237,10 +263,20 @@ def _without_data(obj: Any, names: Iterable[Hashable], reduced: Iterable[Hashabl
         # One chunk, lest tasks are as many as those of the source; results stay in Dask, for their size.
         return like.copy(data=da.zeros(like.shape, dtype=like.dtype, chunks=-1))
 
-    return with_dataset(obj, lambda ds: ds.assign({name: zeros(ds.variables[name]) for name in names}))
+    def without(ds: xr.Dataset) -> xr.Dataset:
+        held = {name: in_full_chunks(array.variable) for name, array in ds.data_vars.items()}
+        return ds.assign(held | {name: zeros(ds.variables[name]) for name in names})
+
+    return with_dataset(obj, without)
 
 
-def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], of_piece: Callable[..., Any]) -> Any:
+def _template(
+    groups: Any,
+    filled: xr.Variable | None,
+    dims: Sequence[Hashable],
+    dtypes: Mapping[Any, Any],
+    of_piece: Callable[..., Any],
+) -> Any:
     """What xarray gives for the source of groups, but for the data of variables, whose groups have some dtypes."""
     lazy = groups._by_chunked
     codes, source = groups.encoded.codes, groups._original_obj if lazy else groups._obj
@@ -256,6 +292,10 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
     def with_dtypes(ds: xr.Dataset) -> xr.Dataset:
         return ds.assign({name: ds.variables[name].astype(dtype) for name, dtype in dtypes.items()})
 
+    def with_nan(ds: xr.Dataset) -> xr.Dataset:
+        held = {name: each.variable for name, each in ds.items() if name not in dtypes and _is_of_numpy(each)}
+        return ds.assign({name: _where_filled(each, filled).transpose(*each.dims) for name, each in held.items()})
+
     # As xarray's `_combine` of one piece for each group, at the cost of one.
     (groups_dim,) = groups.encoded.unique_coord.dims
     if isinstance(example, xr.Variable):
@@ -269,7 +309,12 @@ def _template(groups: Any, dims: Sequence[Hashable], dtypes: Mapping[Any, Any], 
     combined = twin._maybe_reindex(twin._maybe_unstack(combined.assign_coords(groups.encoded.coords)))
     if RESAMPLE_DIM in combined.dims:
         combined = combined.drop_vars(groups._dim, errors="ignore").rename({RESAMPLE_DIM: groups._dim})
-    return combined
+    return with_dataset(combined, with_nan)
+
+
+def _where_filled(variable: xr.Variable, filled: xr.Variable | None) -> xr.Variable:
+    """A variable with NaN for the groups that are empty."""
+    return variable if filled is None else variable.where(filled)
 
 
 def _reduce_any(array: Any, axis: Any = None) -> Any:
@@ -278,9 +323,10 @@ def _reduce_any(array: Any, axis: Any = None) -> Any:
 
 
 def _of_groups(
-    variable: xr.Variable, codes: xr.Variable, count: int, dims: Sequence[Hashable], of_array: Callable[..., Any]
+    variable: xr.Variable, groups: Any, dims: Sequence[Hashable], of_array: Callable[..., Any]
 ) -> xr.Variable:
     """Reduce the groups of a variable, which may lack some of their dimensions."""
+    codes, sizes = groups.encoded.codes.variable.to_base_variable(), _sizes_of(groups)
     absent = {each: size for each, size in codes.sizes.items() if each not in variable.dims}
     variable = variable.set_dims({**absent, **variable.sizes})
     others = [each for each in variable.dims if each in dims and each not in codes.dims]
@@ -289,11 +335,15 @@ def _of_groups(
         codes = _whole_numbers(codes.chunk({each: variable.chunksizes[each] for each in codes.dims}))
         codes = codes.set_dims({each: variable.sizes[each] for each in (*codes.dims, *others)})
         codes = codes.chunk({each: variable.chunksizes[each] for each in others})
-    options = {"axis": variable.get_axis_num(codes.dims), "by": codes.data, "groups": np.arange(count)}
+    options = {
+        "axis": variable.get_axis_num(codes.dims),
+        "by": codes.data,
+        "groups": np.arange(math.prod(sizes.values())),
+    }
     data = through_dask(lambda array: of_array(array, **options), variable.data)
     found = [each for each in variable.dims if each not in codes.dims]
     found.insert(min(options["axis"]), _GROUPS)
-    return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data)
+    return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data).unstack({_GROUPS: sizes})
 
 
 def _whole_numbers(codes: Any) -> Any:
@@ -301,54 +351,16 @@ def _whole_numbers(codes: Any) -> Any:
     return codes.copy(data=codes.data.map_blocks(np.int64, dtype=np.int64)) if is_dask_collection(codes) else codes
 
 
-def _of_all(
-    variable: xr.Variable, codes: xr.Variable, count: int, dims: Sequence[Hashable], of_array: Callable[..., Any]
-) -> xr.Variable:
-    """Reduce a variable that does not vary along groups, each of which is the whole variable unless it is empty."""
+def _of_all(variable: xr.Variable, groups: Any, dims: Sequence[Hashable], of_array: Callable[..., Any]) -> xr.Variable:
+    """Reduce a variable that does not vary along groups, each of which is the whole variable."""
     axes = tuple(axis for axis, each in enumerate(variable.dims) if each in dims)
-    data = through_dask(lambda array: of_array(array, axis=axes or None), variable.data)
+
+    def of_lazy(array: Any) -> Any:
+        found = of_array(array, axis=axes or None)
+        # A chunk without dimensions is a scalar, whose bytes are in the order of the machine.
+        return found.map_blocks(np.asanyarray, found.dtype, dtype=found.dtype, meta=found._meta)
+
+    data = through_dask(of_lazy, variable.data)
     found = [each for each in variable.dims if each not in dims]
     whole = xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data)
-    filled = np.ones(count, bool) if is_dask_collection(codes) else np.isin(np.arange(count), codes)
-    whole = whole.set_dims({_GROUPS: count, **whole.sizes})
-    return whole if filled.all() else whole.where(xr.Variable(_GROUPS, filled))
-
-
-#: NumPy's methods of these plotting positions, alpha and beta.
-_METHODS = {
-    (0, 1): "interpolated_inverted_cdf",
-    (0.5, 0.5): "hazen",
-    (0, 0): "weibull",
-    (1, 1): "linear",
-    (1 / 3, 1 / 3): "median_unbiased",
-    (3 / 8, 3 / 8): "normal_unbiased",
-}
-
-
-def percentile_doy(array: xr.DataArray, window: int, per: Any, alpha: float, beta: float) -> xr.DataArray:
-    """Percentiles of the days of the year, each with its neighbours in time, as `percentile_doy` of xclim."""
-    if (method := _METHODS.get((alpha, beta))) is None:
-        raise ValueError(f"alpha and beta must be one of {[*_METHODS]} (got {alpha} and {beta})")
-    if "time" not in array.dims:
-        raise ValueError(f"time must be a dimension, and is not in {array.dims}: rename that of time")
-    if not array.sizes["time"]:
-        raise ValueError("time has no elements, so there are no percentiles: select some, with sel(time=...)")
-    time = array["time"].dt
-    days = time.dayofyear.values
-    if len(np.unique([time.year.values, days], axis=1).T) < len(days):
-        raise ValueError("time must have at most one element a day: call resample(time='1D') and reduce first")
-    groups, axis, percents = np.unique(days), array.get_axis_num("time"), np.atleast_1d(per)
-    options: dict[str, Any] = {"axis": axis, "method": method, "by": days, "groups": groups, "window": window}
-    data = through_dask(lambda darr: api.nanpercentile(darr, percents, **options), array.data)
-    dims = ["percentiles", *("dayofyear" if each == "time" else each for each in array.dims)]
-    labels = {name: coord for name, coord in array.coords.items() if "time" not in coord.dims}
-    found = xr.DataArray(data, {**labels, "dayofyear": groups, "percentiles": percents}, dims, "per")
-    if groups[-1] == 366:
-        # Only leap years have this day, so the other days are interpolated to all.
-        found = found.chunk(dayofyear=-1) if found.chunks else found
-        found = found.isel(dayofyear=slice(-1)).interpolate_na("dayofyear")
-        found["dayofyear"] = np.linspace(groups[0], 366, len(groups) - 1)
-        found = found.interp(dayofyear=range(groups[0], 367))
-    bounds = array["time"][[0, -1]].dt.strftime("%Y-%m-%d").values.tolist()
-    about = {"climatology_bounds": bounds, "window": window, "alpha": alpha, "beta": beta}
-    return found.transpose(..., "dayofyear", "percentiles").assign_attrs({**array.attrs, **about})
+    return whole.set_dims({**_sizes_of(groups), **whole.sizes})

@@ -10,6 +10,7 @@ import xarray as xr
 
 from .. import api
 from . import labelled
+from .signatures import refusing_interpolation
 
 
 class Reductions:
@@ -71,6 +72,7 @@ class Reductions:
         options = {"numeric_only": True} if whole else {}
         return labelled.reduced(self._obj, labelled.skipping_nan("median", skipna), dim, keep_attrs, **options)
 
+    @refusing_interpolation
     def quantile(
         self,
         q: Any,

@@ -9,7 +9,7 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import Any
@@ -17,11 +17,12 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
+from tlz import concat
 
 from .. import api
 from ..arguments.arrays import in_memory, known_size, refuse_masked
 from ..arguments.packages import for_both_packages, is_of_dask_array
-from ..graph.inputs import rechunk
+from ..graph.inputs import without_empty_chunks
 
 Function = Callable[..., Any]
 
@@ -32,14 +33,6 @@ _METHODS = {"linear", "hazen", "weibull", "median_unbiased", "normal_unbiased", 
 _METHODS |= {"closest_observation", "interpolated_inverted_cdf", "_lower", "_higher", "_midpoint", "_nearest"}
 #: Whether SciPy runs within `along_last_axis`.
 _prepared: ContextVar[bool] = ContextVar("prepared", default=False)
-
-
-def _without_empty_chunks(value: Any) -> Any:
-    """A Dask array with elements in chunks that have some: `cumsum` of Dask loses elements beside empty ones."""
-    if not isinstance(value, da.Array) or 0 in value.shape:
-        return value
-    kept = {dim: tuple(filter(None, sizes)) for dim, sizes in enumerate(value.chunks) if 0 in sizes}
-    return rechunk(value, {dim: sizes for dim, sizes in kept.items() if not np.isnan(value.shape[dim])})
 
 
 def average_ranks(previous: Function, x: Any, method: str, return_ties: bool = False, xp: Any = None) -> Any:
@@ -109,14 +102,6 @@ def _to_last_axis(samples: list[Any], axis: Any, paired: bool) -> list[Any]:
     return [sample.reshape(*sample.shape[: ndim - len(axes)], -1) if len(axes) > 1 else sample for sample in samples]
 
 
-def _without_nan(samples: list[Any], paired: bool) -> list[Any]:
-    """Samples of one dimension without NaN, of pairs without those that have one; as they are if one would be empty."""
-    missing = [da.isnan(sample) for sample in samples]
-    missing = [functools.reduce(operator.or_, missing)] * len(samples) if paired else missing
-    kept = [sample[~gone].compute_chunk_sizes() for sample, gone in zip(samples, missing, strict=True)]
-    return kept if all(sample.size for sample in kept) else samples
-
-
 def _mapped(function: Function, result: Any) -> Any:
     """Apply a function to the results, an array or a named tuple of them."""
     if not isinstance(result, tuple):
@@ -127,54 +112,22 @@ def _mapped(function: Function, result: Any) -> Any:
     return found
 
 
-def _has_nan(samples: list[Any]) -> Any:
-    """Whether the series of some samples have NaN; None if their dtypes have none."""
-    missing = [da.isnan(sample).any(axis=-1) for sample in samples if sample.dtype.kind == "f"]
-    return functools.reduce(operator.or_, missing) if missing else None
-
-
 def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     """Do for Dask arrays what a decorator of SciPy does for others: `axis`, `nan_policy` and `keepdims`."""
     bound = inspect.signature(previous).bind(*args, **options)
     bound.apply_defaults()
     given = bound.arguments
-    policy, keepdims = given.pop("nan_policy"), given.pop("keepdims")
+    policy, keepdims, axis = given.pop("nan_policy"), given.pop("keepdims"), given["axis"]
     if policy not in ("propagate", "omit", "raise"):
         raise ValueError(f"nan_policy must be 'propagate', 'omit' or 'raise' (got {policy!r})")
-    named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
-    named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
-    named = {name: da.asarray(sample) for name, sample in named.items()}
-    for name, sample in named.items():
-        refuse_masked(sample._meta, name, "dask.array.ma.filled")
-        for dim in range(sample.ndim):
-            known_size(sample, dim, name)
-    ndim, axis, paired = max(1, *(sample.ndim for sample in named.values())), given["axis"], previous.__name__ in PAIRED
-    samples = _to_last_axis(list(named.values()), axis, paired)
-    missing = _has_nan(samples)
-    if policy != "propagate" and missing is not None and missing.any().compute():
-        if policy == "raise":
-            raise ValueError(
-                f"{' or '.join(named)} of {previous.__name__} has NaN, which nan_policy='raise' refuses: give "
-                "'propagate', or leave out NaN before"
-            )
-        if missing.ndim:
-            raise NotImplementedError(
-                f"{previous.__name__} of Dask arrays takes nan_policy='omit' for one series of each sample: "
-                "leave out NaN before, and call it for each series"
-            )
-        samples = _without_nan(samples, paired)
-        missing = _has_nan(samples)
-    given.update({"samples": samples} if "samples" in given else zip(named, samples, strict=True), axis=-1)
+    named, paired = _named_samples(given), previous.__name__ in PAIRED
+    ndim = max(1, *(sample.ndim for sample in named.values()))
+    named = dict(zip(named, _to_last_axis(list(named.values()), axis, paired), strict=True))
+    named, missing = _by_policy(previous.__name__, named, policy, paired)
+    given.update({"samples": list(named.values())} if "samples" in given else named, axis=-1)
     token = _prepared.set(True)
     try:
         result = previous(*bound.args, **bound.kwargs)
-    except (NotImplementedError, TypeError) as error:
-        if hasattr(given.get("method"), "n_resamples") or "vectorized" in str(error):
-            raise NotImplementedError(
-                f"{previous.__name__} of Dask arrays has no permutation test, which SciPy takes for few elements with "
-                "ties or zeros: give method='asymptotic'"
-            ) from error
-        raise
     finally:
         _prepared.reset(token)
     if missing is not None:
@@ -183,6 +136,59 @@ def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
         axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
         result = _mapped(lambda found: da.expand_dims(da.asarray(found), axes), result)
     return result
+
+
+def _named_samples(given: dict[str, Any]) -> dict[str, Any]:
+    """The samples among the arguments of a test as Dask arrays of known sizes, by their names in error messages."""
+    named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
+    named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
+    named = {name: da.asarray(sample) for name, sample in named.items()}
+    for name, sample in named.items():
+        refuse_masked(sample._meta, name, "dask.array.ma.filled")
+        for dim in range(sample.ndim):
+            known_size(sample, dim, name)
+    return named
+
+
+def _by_policy(test: str, named: dict[str, Any], policy: str, paired: bool) -> tuple[dict[str, Any], Any]:
+    """Samples of a test, without NaN if these are left out, and whether series still have any; refused by "raise"."""
+    missing = _has_nan(named.values())
+    if policy == "propagate" or missing is None or not missing.any().compute():
+        return named, missing
+    if policy == "raise":
+        raise ValueError(
+            f"{' or '.join(named)} of {test} has NaN, which nan_policy='raise' refuses: give 'propagate', or leave out "
+            "NaN before"
+        )
+    if missing.ndim:
+        raise NotImplementedError(
+            f"{test} of Dask arrays takes nan_policy='omit' for one series of each sample: leave out NaN before, and "
+            "call it for each series"
+        )
+    named = dict(zip(named, _without_nan(list(named.values()), paired), strict=True))
+    return named, _has_nan(named.values())
+
+
+def _has_nan(samples: Iterable[Any]) -> Any:
+    """Whether the series of some samples have NaN; None if their dtypes have none."""
+    missing = [da.isnan(sample).any(axis=-1) for sample in samples if sample.dtype.kind == "f"]
+    return functools.reduce(operator.or_, missing) if missing else None
+
+
+def _without_nan(samples: list[Any], paired: bool) -> list[Any]:
+    """Samples of one dimension without NaN, of pairs without those that have one; as they are if one would be empty."""
+    missing = [da.isnan(sample) for sample in samples]
+    missing = [functools.reduce(operator.or_, missing)] * len(samples) if paired else missing
+    kept = [sample[~gone].compute_chunk_sizes() for sample, gone in zip(samples, missing, strict=True)]
+    return kept if all(sample.size for sample in kept) else samples
+
+
+def refuse_permutations(previous: Function, *_: Any, **options: Any) -> Any:
+    """Refuse `scipy.stats.permutation_test`, which fails on Dask arrays, whoever calls it."""
+    raise NotImplementedError(
+        f"{previous.__name__} takes no Dask arrays, and SciPy's tests call it for method=PermutationMethod(), and for "
+        "few elements with ties or zeros: give method='asymptotic', or x.compute()"
+    )
 
 
 def without_scipy(function: Function) -> Function:
@@ -218,14 +224,15 @@ def code_with(serving: Function, function: FunctionType) -> CodeType:
     def served(*args: Any, **options: Any) -> Any:
         caller = sys._getframe(2)  # of the function with the new code
         by_scipy = str(caller.f_globals.get("__name__")).startswith("scipy.")
-        lazy = any(isinstance(each, da.Array) or is_of_dask_array(each) for each in (*args, *options.values()))
+        given = concat(each if isinstance(each, (list, tuple)) else [each] for each in (*args, *options.values()))
+        lazy = any(isinstance(each, da.Array) or is_of_dask_array(each) for each in given)
         if not lazy or (by_scipy and not _prepared.get()):
             return previous(*args, **options)
         return for_both_packages(serve)(*args, **options)
 
     def serve(*args: Any, **options: Any) -> Any:
-        given = {name: _without_empty_chunks(value) for name, value in options.items()}
-        return serving(previous, *map(_without_empty_chunks, args), **given)
+        given = {name: without_empty_chunks(value) for name, value in options.items()}
+        return serving(previous, *map(without_empty_chunks, args), **given)
 
     SERVED[name] = served
     names: dict[str, Any] = {}

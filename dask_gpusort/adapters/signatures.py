@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from ..arguments.table import RENAMED
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Arguments(NamedTuple):
@@ -44,6 +48,17 @@ def adapted(function: Callable[..., Any], arguments: Arguments) -> Callable[...,
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def refusing_interpolation(function: F) -> F:
+    """Let a method refuse the name that xarray had for `method`."""
+
+    @functools.wraps(function)
+    def refusing(*args: Any, **options: Any) -> Any:
+        RENAMED.refuse(interpolation=options.get("interpolation"))
+        return function(*args, **options)
+
+    return refusing  # type: ignore[return-value]
 
 
 def _signature_of(own: Mapping[str, inspect.Parameter], arguments: Arguments) -> inspect.Signature:

@@ -92,6 +92,7 @@ ROWS = {
             "rankdata": Arguments("a method", check=scipy_stats.check_ranks),
             "_rankdata": scipy_stats.average_ranks,
             **dict.fromkeys((*scipy_stats.PAIRED, *scipy_stats.UNPAIRED), scipy_stats.along_last_axis),
+            "permutation_test": scipy_stats.refuse_permutations,
         },
         xarray=Method("rank", labels=True, others=False, encoding=False),
     ),

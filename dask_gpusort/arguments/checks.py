@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from numbers import Complex, Real
+from numbers import Complex, Integral, Real
 from typing import Any
 
 import numpy as np
@@ -197,7 +197,13 @@ def _checked_groups(groups: Any, labels: np.dtype[Any]) -> np.ndarray | None:
 
 def _labels_in_memory(labels: Any, name: str) -> np.ndarray:
     """Labels, or what is made of them, as a NumPy array."""
-    return np.asarray(on_host(in_memory(without_labels(labels, name), name)))
+    given = on_host(in_memory(without_labels(labels, name), name))
+    found = np.asarray(given)
+    if found.dtype.kind == "f" and not hasattr(given, "dtype"):
+        # NumPy rounds integers to floats if some need uint64 and others do not.
+        exact = np.asarray(given, object)
+        found = exact if all(isinstance(one, Integral) for one in exact.flat) else found
+    return found
 
 
 def checked_kth(kth: Any) -> tuple[int, ...]:

@@ -110,7 +110,9 @@ def label_dtype(one: Any, other: Any, what: str) -> np.dtype[Any]:
     dtype = _common_dtype(one.dtype, other.dtype)
     if dtype is None or not (Order(dtype).coded or dtype.kind in "SU"):
         both = what.format(one.dtype, other.dtype)
-        raise TypeError(f"{both}: give both as numbers of one dtype of 64 bits, dates or strings of fixed width")
+        raise TypeError(
+            f"{both}: give both as numbers of one dtype of at most 64 bits, dates or strings of fixed width"
+        )
     return dtype
 
 

@@ -97,4 +97,5 @@ WITH_MASKED = Excluded(
 )
 WITH_GROUPS = Excluded(TypeError, "{0} is not for groups: give by, or {0}")
 IN_PLACE = Excluded(TypeError, "{}= is for arrays in memory, and the result is lazy: leave it out, and assign that")
+RENAMED = Excluded(TypeError, "{} was renamed to method in xarray 0.21: give method=")
 WITHOUT_LABELS = Excluded(TypeError, "{0} is of labels, and there are none: give by=, or leave out {0}")

@@ -162,14 +162,16 @@ def build_masked_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
 
 def build_masked_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     """The distinct values that are not masked, and a masked one behind them if any element is; then counts."""
-    values, counts = build_unique(plain(array), replace(wanted, counts=True))
+    # A zero in place of masked elements could be returned for one of another sign.
+    filler = (np.ones if array.dtype.kind in "fc" else np.zeros)((), array.dtype)
+    values, counts = build_unique(_filled(array, filler), replace(wanted, counts=True))
     number = values.numblocks[0]
     is_last = da.from_array(np.arange(number) == number - 1, chunks=1)
     inputs = values, counts, mask_of(array).sum(), is_last
     fill_value = _fill_value_of(array)
-    found = [_masked_result(masked_values, inputs, array.dtype, fill_value=fill_value)]
+    found = [_masked_result(masked_values, inputs, array.dtype, filler=filler, fill_value=fill_value)]
     if wanted.counts:
-        found.append(_of_all(masked_counts, inputs, meta=np.empty(0, np.int64)))
+        found.append(_of_all(masked_counts, inputs, filler=filler, meta=np.empty(0, np.int64)))
     return tuple(found)
 
 

@@ -112,9 +112,10 @@ def _with_period(x: Any, xp: Any, fp: Any, period: float) -> tuple[Any, Any, Any
 def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
     """Tell whether each element of an array is among test elements, or with `invert` is not."""
     # `by_values` looks integers up in a set of values; None chooses by their range.
-    dtype = equality_dtype(array.dtype, test.dtype)
+    dtype = equality_dtype(array.dtype, test.dtype) if test.size else None  # NumPy compares nothing with none
     if dtype is None:
-        note(Plan(where="none", why=f"{array.dtype} and {test.dtype} are never equal, so nothing is searched"))
+        why = f"{array.dtype} and {test.dtype} are never equal" if test.size else "there are no test elements"
+        note(Plan(where="none", why=f"{why}, so nothing is searched"))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     whole = choose_membership(Order(test.dtype), dtype, test.size)
     test = test if whole else flatten(test, None)[0]

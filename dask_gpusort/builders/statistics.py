@@ -35,7 +35,7 @@ from ..graph.collection import Output, StageLayer, new_arrays
 from ..graph.copies import read_again
 from ..graph.exchanges import gang_of
 from ..graph.explain import note
-from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
+from ..graph.inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes, without_empty_chunks
 from ..graph.runtime import Runtime, chunk_library
 from ..plan import InputChunks, Runs
 from ..plan.choose import JOINED_SHARE, LANES_BYTES, Lanes, choose, plan_lanes
@@ -310,10 +310,11 @@ def one_axis(array: Any, axes: tuple[int, ...]) -> Any:
     if 0 in (array.shape[axis] for axis in axes):
         chunks = (*(array.chunks[dim] for dim in kept), (0,))
         return da.from_array(np.empty_like(array._meta, shape=tuple(map(sum, chunks))), chunks=chunks, asarray=False)
-    # Dask merges neither empty chunks nor axes of size one.
-    whole = rechunk(array, tuple(tuple(filter(None, sizes)) or (0,) for sizes in array.chunks))
+    # Dask does not merge axes of size one.
     long = [axis for axis in axes if array.shape[axis] > 1] or axes[:1]
-    moved = whole.transpose((*kept, *axes))[(..., *(slice(None) if axis in long else 0 for axis in axes))]
+    moved = without_empty_chunks(array).transpose((*kept, *axes))[
+        (..., *(slice(None) if axis in long else 0 for axis in axes))
+    ]
     if len(long) == 1:
         return moved
     if da.array_expr_enabled():  # such arrays have no reshape

@@ -83,23 +83,23 @@ def masked_as(block: Any, mask: Any, fill_value: Any = None) -> Any:
     return np.ma.MaskedArray(block, mask, fill_value=fill_value)
 
 
-def masked_values(values: Any, counts: Any, masked: Any, is_last: Any, fill_value: Any) -> Any:
+def masked_values(values: Any, counts: Any, masked: Any, is_last: Any, filler: np.ndarray, fill_value: Any) -> Any:
     """Task: distinct values of a chunk and, in the last one, a masked one if any are `masked`."""
-    left = counts - _counted(values, masked) > 0
+    left = counts - _counted(values, masked, filler) > 0
     end = np.zeros(int(masked > 0 and is_last.all()), values.dtype)
     data = np.concatenate([values[left], end], dtype=values.dtype)
     return np.ma.MaskedArray(data, np.arange(len(data)) >= left.sum(), fill_value=fill_value)
 
 
-def masked_counts(values: Any, counts: Any, masked: Any, is_last: Any) -> Any:
+def masked_counts(values: Any, counts: Any, masked: Any, is_last: Any, filler: np.ndarray) -> Any:
     """Task: how often each of the `masked_values` occurs."""
-    counts = counts - _counted(values, masked)
+    counts = counts - _counted(values, masked, filler)
     return np.concatenate([counts[counts > 0], np.full(int(masked > 0 and is_last.all()), masked, counts.dtype)])
 
 
-def _counted(values: Any, masked: Any) -> Any:
-    """How many masked elements are counted for each value: all of them are filled with zero."""
-    return (values == np.zeros((), values.dtype)) * masked
+def _counted(values: Any, masked: Any, filler: np.ndarray) -> Any:
+    """How many masked elements, which are filled, are counted for each value."""
+    return (values == filler) * masked
 
 
 def masked_end(keys: Any, counts: Any, axis: int) -> Any:

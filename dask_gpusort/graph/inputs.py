@@ -113,6 +113,15 @@ def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
     return array.rechunk(chunks, ONE_STEP if empty else None, None if limit is None else int(limit))
 
 
+def without_empty_chunks(value: Any) -> Any:
+    """A Dask array in chunks that have elements, if it has any; other values as they are."""
+    # Beside empty chunks Dask merges no axes, broadcasts no single element, and loses some of `cumsum` and `[::-1]`.
+    if not isinstance(value, da.Array):
+        return value
+    kept = {dim: tuple(filter(None, sizes)) or (0,) for dim, sizes in enumerate(value.chunks) if 0 in sizes}
+    return rechunk(value, {dim: sizes for dim, sizes in kept.items() if not math.isnan(value.shape[dim])})
+
+
 #: Chunks that Dask joins before it divides them, when chunks are put into C order: 4 halve the number of tasks.
 _JOINED_CHUNKS = 4
 

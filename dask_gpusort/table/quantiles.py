@@ -142,10 +142,12 @@ class Statistic:
     def by_numpy(self, keys: np.ndarray, axes: tuple[int, ...], weights: np.ndarray | None = None) -> Any:
         """Compute the statistic by NumPy's function, which takes Python objects as they are, or refuses them."""
         try:
+            if self.q is None and self.skip_nan and keys.dtype.kind == "O":
+                return self._lane_by_lane(keys, axes, np.nanmedian)  # NumPy's own takes one lane of objects
             if self.q is None:
                 return (np.nanmedian if self.skip_nan else np.median)(keys, axis=axes)
             if self.skip_nan and keys.dtype.kind == "T" and weights is None:
-                return self._of_strings(keys, axes, self.q)
+                return self._lane_by_lane(keys, axes, self._of_strings)
             function: Any = np.nanquantile if self.skip_nan else np.quantile
             q = self.q.item() if self.weak else self.q
             return function(keys, q, axis=axes, method=self.method, weights=weights)
@@ -155,16 +157,20 @@ class Statistic:
             np.sort(keys, axis=None)  # raises the error again if it is that keys cannot be compared
             raise TypeError(self._refusal(keys.dtype)) from error
 
-    def _of_strings(self, keys: np.ndarray, axes: tuple[int, ...], q: np.ndarray) -> np.ndarray:
-        """Leave out missing strings of each lane: `numpy.nanquantile` cuts results to the length of the first."""
+    def _lane_by_lane(self, keys: np.ndarray, axes: tuple[int, ...], function: Any) -> np.ndarray:
+        """Apply a function of one lane to each."""
         lanes = np.moveaxis(keys, axes, range(-len(axes), 0))
-        kept = lanes.shape[: -len(axes)]
-        found, function = np.empty((*kept, *q.shape), keys.dtype), cast(Any, np.quantile)
+        kept = lanes.shape[: lanes.ndim - len(axes)]
+        found = np.empty((*kept, *self.shape), keys.dtype)
         for index in np.ndindex(kept):
-            lane = lanes[index].ravel()
-            lane = lane[~np.isnan(lane)] if hasattr(keys.dtype, "na_object") else lane
-            found[index] = function(lane, q, method=self.method) if lane.size else getattr(keys.dtype, "na_object", "")
-        return np.moveaxis(found, range(len(kept), found.ndim), range(q.ndim))
+            found[index] = function(lanes[index].ravel())
+        return np.moveaxis(found, range(len(kept), found.ndim), range(len(self.shape)))
+
+    def _of_strings(self, lane: np.ndarray) -> Any:
+        """Leave out missing strings: `numpy.nanquantile` cuts results of lanes to the length of the first."""
+        function = cast(Any, np.quantile)
+        lane = lane[~np.isnan(lane)] if hasattr(lane.dtype, "na_object") else lane
+        return function(lane, self.q, method=self.method) if lane.size else getattr(lane.dtype, "na_object", "")
 
     def _refusal(self, dtype: np.dtype[Any]) -> str:
         """Give the message for keys on which the statistic's arithmetic is not defined."""

@@ -123,6 +123,13 @@ def test_quantiles_are_a_scalar_or_a_sequence(chunked):
         (array.chunk(y=1) if chunked else array).gpusort.quantile(np.ma.masked_equal([0.5, 1], 1), "y")
 
 
+def test_the_old_name_of_a_method_of_quantiles_is_refused():
+    x = xr.DataArray(da.arange(4, chunks=2), dims="x", coords={"kind": ("x", list("abab"))})
+    for each in (x.gpusort, x.to_dataset(name="t").gpusort, x.gpusort.groupby("kind")):
+        with pytest.raises(TypeError, match="interpolation was renamed .* give method="):
+            each.quantile(0.5, interpolation="lower")
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_the_remedy_for_medians_of_words_is_a_method_of_the_accessor(chunked):
     words = xr.DataArray(list("cab"), dims="time")

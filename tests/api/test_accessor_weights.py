@@ -134,6 +134,17 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("dim", [["time"], ["time", "y"]])
+@pytest.mark.parametrize("over", ["time", "y"])
+def test_one_element_beside_an_empty_chunk(over, dim):
+    """Dask's `broadcast_to` fails there."""
+    cube = make_cube("f8").isel(y=[0])
+    weights = xr.DataArray(np.arange(1.0, cube.sizes[over] + 1), dims=over)
+    own, own_weights = cube.chunk(y=(0, 1)), weights.chunk({over: (0, weights.size)})
+    found = own.gpusort.quantile(0.4, dim, weights=own_weights)
+    np.testing.assert_array_equal(found, quantile_of(cube, 0.4, dim, weights))
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_weights_that_do_not_fit(name):
     weights, options, message = WRONG[name]

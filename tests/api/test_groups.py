@@ -146,6 +146,17 @@ def test_integers_are_compared_exactly(labels):
             assert found.tolist() == [position.get(label, -1) for label in given.tolist()]
 
 
+@pytest.mark.parametrize("labels", [[1 << 63, (1 << 63) + 1, 5], [1 << 62, (1 << 62) + 1, -1, 1 << 63]])
+def test_integers_of_python_are_compared_exactly(labels):
+    """NumPy makes floats of these lists."""
+    x = da.arange(float(len(labels)), chunks=2)
+    exact = np.array([one for one in labels if (one < 1 << 63) == (labels[0] < 1 << 63)])
+    for by, groups in ((labels, labels), (labels, None), (exact, labels)):
+        found, own = computed(dask_gpusort.median(x[: len(by)], by=by, groups=groups)), list(map(int, by))
+        wanted = sorted(labels) if groups is None else labels
+        np.testing.assert_array_equal(found, [own.index(one) if one in own else np.nan for one in wanted])
+
+
 def test_objects_of_python():
     fractions = ours._objects([Fraction(n * 5 % 8, 2) for n in range(8)])
     labels = np.arange(8) % 2

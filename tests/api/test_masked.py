@@ -518,3 +518,13 @@ def test_registered_functions_take_masked_arrays() -> None:
         assert_same(np.median(X, axis=0), np.ma.median(SMALL, axis=0))
         assert_same(da.median(X, axis=0), np.ma.median(SMALL, axis=0))
         assert_same(np.sort(X, axis=0), np.ma.sort(SMALL, axis=0))
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 4])
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "c16"])
+def test_distinct_zeros_keep_their_sign(dtype, chunks):
+    array = np.ma.MaskedArray(np.array([5, -0.0, 0.0, 1], dtype), [True, False, False, False])
+    found = dask_gpusort.unique(da.from_array(array, chunks=chunks, asarray=False)).compute()
+    wanted = np.ma.unique(array)
+    assert found.tolist() == wanted.tolist()
+    assert np.signbit(found.data.real[:2]).tolist() == np.signbit(wanted.data.real[:2]).tolist() == [True, False]

@@ -205,3 +205,15 @@ def test_objects_without_arithmetic_name_the_remedy() -> None:
     for method in ("linear", "lower"):
         with pytest.raises(TypeError, match="^'<' not supported between instances of 'str' and 'int'$"):
             dask_gpusort.quantile(mixed, 0.5, method=method).compute()
+
+
+@pytest.mark.parametrize("name", ["fractions", "decimals", "with NaN"])
+def test_medians_of_lanes_and_groups_of_objects_leave_out_nan(name) -> None:
+    """NumPy itself takes one lane of objects."""
+    keys = np.stack([OBJECT_KEYS[name], OBJECT_KEYS[name][::-1]])
+    labels = np.arange(keys.shape[1]) % 2
+    array = da.from_array(keys, chunks=(1, 2))
+    wanted = [np.nanmedian(lane) for lane in keys]
+    assert dask_gpusort.nanmedian(array, axis=1).compute().tolist() == wanted
+    wanted = [[np.nanmedian(lane[labels == group]) for group in (0, 1)] for lane in keys]
+    assert dask_gpusort.nanmedian(array, axis=1, by=labels).compute().tolist() == wanted

@@ -263,9 +263,12 @@ def test_quantile_computes_nothing_of_the_data(raise_if_computes):
 def test_what_is_refused():
     x = pairs()[1][0]
     few = da.from_array([1.0, 2, 2, 3, -4], chunks=2)
-    for name, options in (("wilcoxon", {}), ("mannwhitneyu", {"y": few, "method": stats.PermutationMethod()})):
-        with pytest.raises(NotImplementedError, match=f"{name} of Dask arrays has no permutation test.*asymptotic"):
+    asked = {"y": few, "method": stats.PermutationMethod()}
+    for name, options in (("wilcoxon", {}), ("wilcoxon", asked), ("mannwhitneyu", asked), ("chatterjeexi", asked)):
+        with pytest.raises(NotImplementedError, match="permutation_test takes no Dask arrays.*method='asymptotic'"):
             getattr(stats, name)(few, **options)
+    with pytest.raises(NotImplementedError, match="permutation_test takes no Dask arrays"):
+        stats.permutation_test((few, few), lambda x, y, axis: (x - y).mean(axis=axis))
     with pytest.raises(NotImplementedError, match="no method 'harrell-davis'"):
         stats.quantile(few, 0.5, method="harrell-davis")
     with pytest.raises(ValueError, match="nan_policy must be .*got 'drop'"):

@@ -132,6 +132,16 @@ NEVER_EQUAL = [
 ]
 
 
+@pytest.mark.parametrize("dtype", ["i4,f8", "V8", "f8", "O", "U2", "M8[s]"])
+def test_no_test_elements(dtype):
+    """NumPy compares nothing with none, so dtypes that cannot be compared are no error."""
+    elements = np.zeros(3, dtype)
+    for array, test in ((elements, []), (elements, elements[:0]), (np.arange(3), elements[:0])):
+        for invert in (False, True):
+            found = computed(dask_gpusort.isin(da.from_array(array, chunks=2), test, invert=invert))
+            np.testing.assert_array_equal(found, np.isin(array, test, invert=invert), strict=True)
+
+
 @pytest.mark.parametrize(("elements", "test"), NEVER_EQUAL, ids=[f"{a.dtype}-{b.dtype}" for a, b in NEVER_EQUAL])
 def test_elements_of_two_kinds_that_are_never_equal(elements, test):
     x, y = da.from_array(elements, chunks=1), da.from_array(test, chunks=1)

@@ -201,7 +201,12 @@ WRONG = {
         Wrong((X, [1, 2]), ValueError, r"labels of shape \(2,\) for right, which has shape \(12,\)", joins),
         Wrong((X.astype(int), X.astype("u8")), TypeError, "labels of int64 and of uint64: give both as", joins),
         Wrong((X, X.astype("U3")), TypeError, "labels of float64 and of <U3: give both as", joins),
-        Wrong((X.astype(object), X.astype(object)), TypeError, "strings of fixed width", joins),
+        Wrong(
+            (X.astype(object), X.astype(object)),
+            TypeError,
+            "one dtype of at most 64 bits, dates or strings of fixed width",
+            joins,
+        ),
     ],
     "how": [Wrong(w, ValueError, "how must be one of 'inner', 'left', 'right', 'outer'") for w in ("cross", 3, None)],
     "direction": [Wrong("up", ValueError, "direction must be one of 'backward', 'forward', 'nearest'")],

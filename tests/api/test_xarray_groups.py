@@ -230,6 +230,54 @@ def test_labels_that_are_given(call, lazy, use_flox):
             xr.testing.assert_identical(one, other)
 
 
+@pytest.mark.parametrize("use_flox", [False, True])
+@pytest.mark.parametrize("dim", [None, "y", ...])
+@pytest.mark.parametrize("call", [lambda g, dim: g.median(dim), lambda g, dim: g.quantile([0.2, 0.5], dim)])
+@pytest.mark.parametrize("by", ["kind", "side"])
+def test_one_element_beside_an_empty_chunk(by, call, dim, use_flox):
+    """Dask's `broadcast_to` fails there."""
+    whole = make_dataset().isel(y=[1])[["t", "rounded", "count"]]
+    source = whole.assign(level=("y", [2.5]))
+    lazy = chunked(source, {**CHUNKS, "y": (0, 1)})
+    dims = [source[by].dims[0], dim] if dim == "y" else dim
+    with xr.set_options(use_flox=use_flox), no_computation():
+        found = call(lazy.gpusort.groupby(by), dims)
+    expected = by_numpy(lambda x: call(x.groupby(by), dims), source)
+    for name in source:
+        want = expected[name].broadcast_like(found[name])  # flox repeats what is not reduced for each quantile
+        np.testing.assert_array_equal(found[name], want.transpose(*found[name].dims))
+
+
+@pytest.mark.parametrize("dim", [None, ...])
+@pytest.mark.parametrize("lazy", [True, False])
+@pytest.mark.parametrize("name", ["median", "quantile", "mode"])
+def test_what_does_not_vary_along_groups_is_nan_where_they_are_empty(name, lazy, dim):
+    """Also where labels are lazy; dtypes are those that are declared."""
+    options = {"q": [0.5], "method": "lower"} if name == "quantile" else {}
+    least = np.array(7, ">i4")
+    swapped = {"least": ((), least), "small": ("x", np.arange(4, dtype=">i2")), "flags": ("x", np.arange(4) > 1)}
+    source = make_dataset().drop_vars("late").assign(swapped).assign(whole=make_array("i8").isel(x=0))
+    labels, bins = groupers.UniqueGrouper(labels=[3, 9, 0]), groupers.BinGrouper([0, 2, 9, 10])
+    chunks = {"kind": source.kind.chunk(time=4)} if lazy else {}
+    with no_computation(), xr.set_options(use_flox=False):
+        given = chunked(source, CHUNKS).assign_coords(chunks).gpusort
+        found = [getattr(given.groupby(kind=by), name)(dim=dim, **options) for by in (labels, bins)]
+
+    def expect(groups):
+        return (
+            groups.reduce(of_lanes(most_common), dim) if name == "mode" else getattr(groups, name)(dim=dim, **options)
+        )
+
+    expected = [
+        by_numpy(lambda x: expect(x.groupby("kind")).reindex(kind=labels.labels), source),
+        by_numpy(lambda x: expect(x.groupby(kind=bins)), source),
+    ]
+    for one, other in zip(found, expected, strict=True):
+        for each in source:
+            np.testing.assert_array_equal(one[each].transpose(*other[each].dims), other[each])
+            assert one[each].dtype == one[each].compute().dtype
+
+
 @pytest.mark.parametrize("by", ["days", "kinds", "words", "areas", "side", ["words", "days"], ["kinds", "side"]])
 @pytest.mark.parametrize("call", [lambda g: g.median(...), lambda g: g.quantile([0.2, 0.5], method="lower")])
 def test_groups_by_variables_of_a_dataset(by, call):
@@ -379,6 +427,14 @@ def test_groups_of_the_name_of_a_dimension():
         found = chunked(make_array(), CHUNKS).groupby(**FIVE_DAYS[1]).median(...)
     expected = by_numpy(lambda x: x.groupby(**FIVE_DAYS[1]).quantile(0.5, ...), make_array())
     xr.testing.assert_identical(found.compute().drop_vars("run"), expected.drop_vars("quantile"))
+
+
+@pytest.mark.parametrize("make", [MAKERS[at] for at in (0, 3, 5, 7, 14)])
+@pytest.mark.parametrize("q", [0.5, [0.1, 0.5]])
+def test_coordinates_have_the_order_of_those_by_flox(make, q):
+    with xr.set_options(use_flox=True):
+        found, expected = make(chunked(make_array(), CHUNKS).gpusort).quantile(q), make(make_array()).quantile(q)
+    assert [*found.coords] == [*expected.coords]
 
 
 class CountedReads:
