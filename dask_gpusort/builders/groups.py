@@ -22,7 +22,7 @@ from ..chunk.checks import checked_chunk, only_chunk, wrong_size
 from ..chunk.groups import Groups, reduce_groups
 from ..chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ..chunk.reducers import Reducer
-from ..chunk.tie_groups import may_be_nan
+from ..chunk.tie_groups import Ranking, may_be_nan
 from ..drivers.recipe import recipe_of_lines
 from ..functions.groups import Edge, Join, JoinAll, Pick
 from ..graph.collection import Output, new_arrays
@@ -168,23 +168,18 @@ def make_sorted_groups(sizes: Any) -> Any:
 def reduce_chunk(
     block: Any,
     groups: Any,
-    statistic: Statistic | Reducer,
+    find: Callable[..., Any],
+    wanted: Statistic | Reducer | Ranking,
     expected: np.dtype[Any],
     axis: int,
     length: float,
     found: np.dtype[Any],
 ) -> Any:
-    """Task: the statistic of each group of each lane of one chunk, along an axis of some length, in a dtype."""
-    block, own = checked_groups(block, groups, expected, axis, length)
-    return complete(reduce_groups(block, statistic, axis, own, found))
-
-
-def checked_groups(block: Any, groups: Any, expected: np.dtype[Any], axis: int, length: float) -> tuple[Any, Groups]:
-    """A chunk, whose lanes along an axis have some length, and their groups, as tasks get them."""
+    """Task: what a function finds of the groups of each lane of one chunk, along an axis of some length, in a dtype."""
     block, own = checked_chunk(only_chunk(block), expected, sizes={axis: length}), only_chunk(groups).item()
     if own.length != block.shape[axis]:
         raise wrong_size(f"by has {own.length} labels for a lane", block.shape[axis])
-    return block, own
+    return complete(find(block, wanted, axis, own, found))
 
 
 def with_groups(array: Any, axis: int, labels: Labels) -> tuple[Any, Any]:
@@ -232,7 +227,8 @@ def _reduced(
         dims,
         groups,
         groups_dims,
-        statistic=statistic,
+        find=reduce_groups,
+        wanted=statistic,
         expected=lanes.dtype,
         axis=axis,
         length=lanes.shape[axis] if lanes.numblocks[axis] == 1 else math.nan,
