@@ -101,7 +101,7 @@ def build_grouped(
         (axis,) = axes
     chosen, whole = _choose(array, statistic, axis, labels, strategy)
     if chosen != "sort" or not array.size:
-        found = _reduce_whole(array, statistic, axis, labels, dtype)
+        found = _reduced(*with_groups(array, axis, labels), (), statistic, axis, (labels.count,), dtype)
     else:
         function: Any = _by_groups if whole else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
@@ -199,12 +199,6 @@ def with_groups(array: Any, axis: int, labels: Labels) -> tuple[Any, Any]:
         meta=np.empty((), object),
     )
     return lanes, groups
-
-
-def _reduce_whole(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, dtype: np.dtype[Any]) -> Any:
-    """Statistics of the groups of lanes that are made whole in their chunks."""
-    lanes, groups = with_groups(array, axis, labels)
-    return _reduced(lanes, groups, (), statistic, axis, (labels.count,), dtype)
 
 
 def _reduced(
