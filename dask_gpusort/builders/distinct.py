@@ -323,7 +323,7 @@ def as_records(array: Any, axis: int) -> tuple[Any, Any]:
             f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "
             "chunks of dtypes of fixed width"
         )
-    moved = da.moveaxis(array, axis, 0)
+    moved = array.transpose(_axis_first(array, axis))
     shape = moved.shape[1:]
     if any(map(math.isnan, shape)):
         raise ValueError(
@@ -355,4 +355,8 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
         dtype=array.dtype,
         meta=np.empty((0,) * moved.ndim, array.dtype),
     )
-    return da.moveaxis(found, 0, axis), *others
+    return found.transpose(np.argsort(_axis_first(array, axis)).tolist()), *others
+
+
+def _axis_first(array: Any, axis: int) -> list[int]:
+    return [axis, *(dim for dim in range(array.ndim) if dim != axis)]
