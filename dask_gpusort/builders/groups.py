@@ -22,7 +22,7 @@ from ..chunk.checks import checked_chunk, only_chunk, wrong_size
 from ..chunk.groups import Groups, reduce_groups
 from ..chunk.labels import MISSING_KINDS, code_dtype, number_labels, on_host, sizes_of
 from ..chunk.reducers import Reducer
-from ..chunk.tie_groups import may_be_nan
+from ..chunk.tie_groups import Ranking, may_be_nan
 from ..drivers.recipe import recipe_of_lines
 from ..functions.groups import Edge, Join, JoinAll, Pick
 from ..graph.collection import Output, new_arrays
@@ -101,7 +101,7 @@ def build_grouped(
         (axis,) = axes
     chosen, whole = _choose(array, statistic, axis, labels, strategy)
     if chosen != "sort" or not array.size:
-        found = _reduce_whole(array, statistic, axis, labels, dtype)
+        found = _reduced(*with_groups(array, axis, labels), (), statistic, axis, (labels.count,), dtype)
     else:
         function: Any = _by_groups if whole else _by_groups_and_keys
         found = _lane_by_lane(lambda lane: function(lane, labels, statistic, dtype), array, axis)
@@ -168,23 +168,18 @@ def make_sorted_groups(sizes: Any) -> Any:
 def reduce_chunk(
     block: Any,
     groups: Any,
-    statistic: Statistic | Reducer,
+    find: Callable[..., Any],
+    wanted: Statistic | Reducer | Ranking,
     expected: np.dtype[Any],
     axis: int,
     length: float,
     found: np.dtype[Any],
 ) -> Any:
-    """Task: the statistic of each group of each lane of one chunk, along an axis of some length, in a dtype."""
-    block, own = checked_groups(block, groups, expected, axis, length)
-    return complete(reduce_groups(block, statistic, axis, own, found))
-
-
-def checked_groups(block: Any, groups: Any, expected: np.dtype[Any], axis: int, length: float) -> tuple[Any, Groups]:
-    """A chunk, whose lanes along an axis have some length, and their groups, as tasks get them."""
+    """Task: what a function finds of the groups of each lane of one chunk, along an axis of some length, in a dtype."""
     block, own = checked_chunk(only_chunk(block), expected, sizes={axis: length}), only_chunk(groups).item()
     if own.length != block.shape[axis]:
         raise wrong_size(f"by has {own.length} labels for a lane", block.shape[axis])
-    return block, own
+    return complete(find(block, wanted, axis, own, found))
 
 
 def with_groups(array: Any, axis: int, labels: Labels) -> tuple[Any, Any]:
@@ -204,12 +199,6 @@ def with_groups(array: Any, axis: int, labels: Labels) -> tuple[Any, Any]:
         meta=np.empty((), object),
     )
     return lanes, groups
-
-
-def _reduce_whole(array: Any, statistic: Statistic | Reducer, axis: int, labels: Labels, dtype: np.dtype[Any]) -> Any:
-    """Statistics of the groups of lanes that are made whole in their chunks."""
-    lanes, groups = with_groups(array, axis, labels)
-    return _reduced(lanes, groups, (), statistic, axis, (labels.count,), dtype)
 
 
 def _reduced(
@@ -232,7 +221,8 @@ def _reduced(
         dims,
         groups,
         groups_dims,
-        statistic=statistic,
+        find=reduce_groups,
+        wanted=statistic,
         expected=lanes.dtype,
         axis=axis,
         length=lanes.shape[axis] if lanes.numblocks[axis] == 1 else math.nan,

@@ -23,8 +23,6 @@ from ..chunk.masked import (
     fill_block,
     find_contents,
     join_contents,
-    mask_block,
-    masked_as,
     masked_counts,
     masked_end,
     masked_lanes,
@@ -62,7 +60,7 @@ def plain(array: Any) -> Any:
 def mask_of(array: Any) -> Any:
     """Whether each element is masked."""
     dims = tuple(range(array.ndim))
-    return blockwise(mask_block, dims, array, dims, token="get-mask", meta=np.empty((0,) * array.ndim, bool))
+    return blockwise(np.ma.getmaskarray, dims, array, dims, token="get-mask", meta=np.empty((0,) * array.ndim, bool))
 
 
 def _filled(array: Any, filler: np.ndarray) -> Any:
@@ -136,7 +134,7 @@ def build_masked_sort(options: Options, array: Any, axis: int | None, chunks: An
     keys, directions, axis = _sort_keys(options, array, axis)
     mask, found = build_sort_by_keys(replace(options, descending=False), keys, directions, (), axis, chunks)
     fill_value = _fill_value_of(array)
-    return _masked_result(masked_as, [found, mask], array.dtype, fill_value=fill_value)
+    return _masked_result(np.ma.MaskedArray, [found, mask], array.dtype, fill_value=fill_value)
 
 
 def build_masked_argsort(options: Options, array: Any, axis: int | None, chunks: Any) -> Any:
@@ -178,7 +176,7 @@ def build_masked_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
 def build_masked_search(array: Any, needles: Any, side: Literal["left", "right"], sorter: Any) -> Any:
     """Search for the elements that are not masked."""
     found = build_search(array, plain(needles), side, sorter)
-    return _masked_result(masked_as, [found, mask_of(needles)], found.dtype)
+    return _masked_result(np.ma.MaskedArray, [found, mask_of(needles)], found.dtype)
 
 
 def build_masked_top(array: Any, k: int, axis: int, split_every: int | None) -> Any:

@@ -5,6 +5,11 @@ r"""Equi-joins: two searches find the sorted keys that are equal to an element; 
     right, its rows --> sorted --.              .--> rows of left, of each pair
                                   two searches
     left ------------------------'              '--> positions of sorted keys --> rows of right at them
+
+Rows know the first and the last position of a sorted key that is equal::
+
+    first   2 5 5     rows         0 0   2     a row of which `first` is `last` has no key: it is in no pair,
+    last    4 5 6     positions    2 3   5     or if all rows are kept in one of position -1
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ..chunk.pairs import list_alone, list_pairs
+from ..chunk import complete
 from ..graph.explain import note
 from ..graph.inputs import blockwise
 from ..order import Order
@@ -42,6 +47,23 @@ def build_pairs(sides: Sequence[Mapping[str, Any]], dtypes: Sequence[np.dtype[An
     alone = _of_unknown_sizes(list_alone, *_ends(keys, right), _rows_of(right))
     others = alone.map_blocks(np.full_like, -1, dtype=_ROW, meta=alone._meta), alone
     return tuple(da.concatenate(both, allow_unknown_chunksizes=True) for both in zip(found, others, strict=True))
+
+
+def list_pairs(first: Any, last: Any, rows: Any = None, *, keep: bool) -> Any:
+    """Task: the row of each pair, or without rows the position of its key; `keep` says whether all rows are kept."""
+    counts = np.maximum(last - first, 1) if keep else last - first
+    starts, step = (np.where(first == last, -1, first), 1) if rows is None else (rows, 0)
+    starts, counts = starts[counts > 0], counts[counts > 0]
+    # CuPy repeats by no array of counts, so differences are summed up: a step, or at the end of a row the next start.
+    differences = np.full_like(starts, step, shape=int(counts.sum()))
+    differences[:1] = starts[:1]
+    differences[np.cumsum(counts[:-1])] = starts[1:] - starts[:-1] - step * (counts[:-1] - 1)
+    return complete(np.cumsum(differences))
+
+
+def list_alone(first: Any, last: Any, rows: Any) -> Any:
+    """Task: the rows without a key."""
+    return complete(rows[first == last])
 
 
 def _keys(columns: Mapping[str, Any], dtypes: Sequence[np.dtype[Any]]) -> Any:

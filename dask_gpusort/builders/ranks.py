@@ -25,7 +25,7 @@ from ..plan.memory import device_bytes, host_bytes, key_bytes
 from ..plan.plan import Plan
 from .distinct import plan_distinct, run_program, stable_keys
 from .global_sort import device_order, joins_rows
-from .groups import Labels, checked_groups, with_groups
+from .groups import Labels, reduce_chunk, with_groups
 from .request import Request
 from .statistics import lanes_of, whole_lanes
 
@@ -73,20 +73,6 @@ def plan_ranks(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None
     return plan_lanes(lanes, where, why, "rank", key_bytes=a_key, most=min(lanes.limit, most))
 
 
-def rank_chunk(
-    block: Any,
-    groups: Any,
-    ranking: Ranking,
-    expected: np.dtype[Any],
-    axis: int,
-    length: float,
-    found: np.dtype[Any],
-) -> Any:
-    """Task: the ranks of the keys of one chunk in their groups along an axis of some length, in a dtype."""
-    block, own = checked_groups(block, groups, expected, axis, length)
-    return complete(rank_groups(block, ranking, axis, own, found))
-
-
 def build_grouped_rank(array: Any, ranking: Ranking, axis: int | None, labels: Labels) -> Any:
     """Rank an array's keys in their groups along an axis, or flat if None, in the array's chunks."""
     if axis is None:
@@ -99,13 +85,14 @@ def build_grouped_rank(array: Any, ranking: Ranking, axis: int | None, labels: L
     whole, groups = with_groups(array, axis, labels)
     dims = tuple(range(array.ndim))
     ranks = blockwise(
-        rank_chunk,
+        reduce_chunk,
         dims,
         whole,
         dims,
         groups,
         (),
-        ranking=ranking,
+        find=rank_groups,
+        wanted=ranking,
         found=dtype,
         expected=array.dtype,
         axis=axis,

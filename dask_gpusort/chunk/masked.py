@@ -32,11 +32,6 @@ def fill_block(block: Any, expected: np.dtype[Any], filler: np.ndarray) -> Any:
     return filled
 
 
-def mask_block(block: Any) -> Any:
-    """Task: whether each element of a chunk is masked."""
-    return np.ma.getmaskarray(block)
-
-
 def _data_of(block: Any) -> Any:
     return block.data if isinstance(block, np.ma.MaskedArray) else block
 
@@ -76,11 +71,6 @@ def masked_ranks(found: Any, mask: Any, contents: Any, ranking: Ranking, result:
 def _in_dtype(found: Any, mask: Any, dtype: np.dtype[Any]) -> Any:
     """Results in a dtype; integers have no NaN for those that are masked."""
     return np.asarray(found if found.dtype.kind == dtype.kind else np.where(mask, 0, found), dtype)
-
-
-def masked_as(block: Any, mask: Any, fill_value: Any = None) -> Any:
-    """Task: a chunk with a mask."""
-    return np.ma.MaskedArray(block, mask, fill_value=fill_value)
 
 
 def masked_values(values: Any, counts: Any, masked: Any, is_last: Any, filler: np.ndarray, fill_value: Any) -> Any:

@@ -185,16 +185,18 @@ def argsort_with_starts(codes: Array) -> tuple[Array, Array]:
     """Find the positions that sort codes of one dimension, and where another code begins, or all end: n + 1 flags."""
     positions, starts = _known_positions(codes[None]), np.ones(len(codes) + 1, bool)
     if positions is not None:
-        tied = np.arange(1, len(codes))  # those that may be as the one before
-    else:
-        words, index_bits, _, dropped = sorted_words(codes[None])
-        for _, along in tiles(words.shape):
-            part = words[0, along.start : along.stop + 1] >> words.dtype.type(index_bits)
-            np.not_equal(part[1:], part[:-1], out=starts[along.start + 1 : along.start + len(part)])
-        positions = unpack_positions(words, index_bits)
-        tied = np.flatnonzero(~starts) if dropped else np.empty(0, int)
-    starts[tied] = codes[positions[0, tied]] != codes[positions[0, tied - 1]]
-    return positions[0], starts
+        ordered = codes.take(positions[0])
+        np.not_equal(ordered[1:], ordered[:-1], out=starts[1:-1])
+        return positions[0], starts
+    words, index_bits, _, dropped = sorted_words(codes[None])
+    for _, along in tiles(words.shape):
+        part = words[0, along.start : along.stop + 1] >> words.dtype.type(index_bits)
+        np.not_equal(part[1:], part[:-1], out=starts[along.start + 1 : along.start + len(part)])
+    positions = unpack_positions(words, index_bits)[0]
+    if dropped:
+        tied = np.flatnonzero(~starts)  # in the digits
+        starts[tied] = codes[positions[tied]] != codes[positions[tied - 1]]
+    return positions, starts
 
 
 def _known_positions(rows: Array) -> Array | None:

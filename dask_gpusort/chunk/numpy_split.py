@@ -81,14 +81,10 @@ def order_nans(runs: Sequence[Divided], order: Order) -> list[np.ndarray]:
     bits = nans.view(f"u{nans.itemsize}")
     if not (bits[1:] != bits[:-1]).any():
         return [run.keys for run in runs]
-    parts = np.split(_sorted_codes(nans, order), np.cumsum([len(run.keys) - run.numbers for run in runs])[:-1])
-    return [np.concatenate([run.keys[: run.numbers], part]) for run, part in zip(runs, parts, strict=True)]
-
-
-def _sorted_codes(keys: np.ndarray, order: Order) -> np.ndarray:
-    codes = encode(keys, order)
+    codes = encode(nans, order)
     numpy_radix.sort(codes)
-    return decode(codes, order)
+    parts = np.split(decode(codes, order), np.cumsum([len(run.keys) - run.numbers for run in runs])[:-1])
+    return [np.concatenate([run.keys[: run.numbers], part]) for run, part in zip(runs, parts, strict=True)]
 
 
 def divide_in_place(keys: np.ndarray, numbers: int, splitters: np.ndarray) -> IntArray:

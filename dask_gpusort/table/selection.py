@@ -99,8 +99,9 @@ def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:
 def sampled_ranks(search: Search, count: int, keys_per_stratum: float, misses: float = MISSES) -> IntArray:
     """Rank, among all samples, the ends of a bracket around each rank that is still searched, shape (2, open)."""
     # A bracket misses its rank with probability `misses`; ends that are no rank of a sample are no ends. `count` is the
-    # number of strata of all chunks, or the number of chunks that are sorted.
-    error = _error_of_ranks(count, keys_per_stratum, len(search.left), misses)
+    # number of strata of all chunks, or the number of chunks that are sorted. Ranks of single keys have no error.
+    wrong = _wrong_samples(count, len(search.left), misses) if keys_per_stratum > 1 else 0.0
+    error = keys_per_stratum * wrong
     # About `keys_per_stratum` times i keys are less than sample i, and that many of i + 1 are up to it.
     low = np.floor((search.left - error) / keys_per_stratum)
     high = np.ceil((search.left + 1 + error) / keys_per_stratum) - 1
@@ -124,13 +125,6 @@ def least_and_most(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     if dtype.kind == "c":
         return complex(-math.inf, -math.inf), complex(math.inf, math.inf)
     return (False, True) if dtype.kind == "b" else (-math.inf, math.inf)
-
-
-def _error_of_ranks(count: int, keys_per_stratum: float, brackets: int, misses: float) -> float:
-    """Largest assumed error of an estimated rank, in keys, for a number of samples; there is none of single keys."""
-    if keys_per_stratum <= 1:
-        return 0.0
-    return keys_per_stratum * _wrong_samples(count, brackets, misses)
 
 
 def _wrong_samples(count: float, brackets: int, misses: float) -> float:

@@ -99,14 +99,6 @@ def test_incomparable_objects_in_different_chunks(exchange):
             computed(dask_gpusort.sort(x, exchange=exchange))
 
 
-def test_missing_strings_without_an_order():
-    array = np.array(["b", None, "a"], np.dtypes.StringDType(na_object=None))
-    with pytest.raises(ValueError, match="null"):
-        np.sort(array)
-    with pytest.raises(ValueError, match="null"):
-        computed(dask_gpusort.sort(da.from_array(array, chunks=2, name=False)))
-
-
 def changing_source(folder):
     """An array whose chunks lose one element each time they are computed."""
 

@@ -176,18 +176,6 @@ def test_what_is_unknown_is_said():
     assert "unknown" not in str(dask_gpusort.explain_rank(x.rechunk(-1), detail=True))
 
 
-def test_bad_arguments_are_refused():
-    x = da.zeros((4, 4), chunks=2)
-    with pytest.raises(ValueError, match="method"):
-        dask_gpusort.explain_rank(x, method="first")
-    with pytest.raises(ValueError, match="one dimension"):
-        dask_gpusort.explain_searchsorted(x, x)
-    with pytest.raises(np.exceptions.AxisError):
-        dask_gpusort.explain_take(x, [0], 2)
-    with pytest.raises(IndexError):
-        dask_gpusort.explain_take(x, [5], 0)
-
-
 def test_searches_count_the_bytes_of_the_common_dtype():
     text = dask_gpusort.explain_searchsorted(da.zeros(1000, chunks=100), da.ones(1024, chunks=128, dtype="i1")).detail
     assert "needles   8.00 kiB in 8 chunks" in text

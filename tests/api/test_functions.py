@@ -245,12 +245,12 @@ if not da.array_expr_enabled():
 
 
 def partition(draw: Any, shape: tuple[int, ...]) -> Case:
-    shape, strategy = tuple(max(size, 1) for size in shape), draw(st.sampled_from([None, "samples", "sort"]))
+    strategy = draw(st.sampled_from([None, "samples", "sort"]))
     spreads = draw(st.sampled_from([ours.DISTRIBUTIONS, ["special"]]))
     array, axis = make(draw, shape, SEARCHED if strategy == "samples" else ours.EVERY, spreads), axis_of(draw, shape)
     size = array.size if axis is None else shape[axis]
-    one = st.integers(-size, size - 1)
-    kth = draw(one | st.lists(one, min_size=1, max_size=4) | st.lists(one, min_size=18, max_size=30))
+    one = st.integers(-size, size - 1) if array.size else st.integers(-1, 9)  # of no keys, any rank is taken
+    kth = draw(one | st.lists(one, max_size=4).map(np.intp) | st.lists(one, min_size=18, max_size=30))
 
     def call(x: Any) -> Any:
         # As if the sizes had chosen the strategy.

@@ -80,11 +80,3 @@ def test_errors_of_sizes():
                 computed(dask_gpusort.interp(x, unknown, longer))
             with pytest.raises(ValueError, match="array of sample points is empty"):
                 computed(dask_gpusort.interp(x, nothing, nothing))
-
-
-@pytest.mark.parametrize(("number", "name"), [(1, "xp"), (2, "fp")])
-def test_errors_name_the_chunk(number, name):
-    arrays = [da.arange(6, chunks=2, dtype=float) for _ in range(3)]
-    arrays[number] = arrays[number].map_blocks(lambda block: block.astype("f4"), dtype=float, meta=np.empty(0))
-    with pytest.raises(TypeError, match=f"chunk 0 of {name} has dtype float32"):
-        computed(dask_gpusort.interp(*arrays))

@@ -404,11 +404,13 @@ def test_chunks_that_are_not_what_their_array_says(name: str, meta: str) -> None
             CALLS[name](x).compute(scheduler="sync")
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
-def test_on_other_schedulers(scheduler: str) -> None:
-    calls = [call(X) for name, call in CALLS.items() if name != "unique" or not da.array_expr_enabled()]
-    ours, wanted = (dask.compute(*calls, scheduler=one) for one in (scheduler, "sync"))
-    for found, other in zip(ours, wanted, strict=True):
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "distributed"])
+def test_on_other_schedulers(scheduler: str, request: Any) -> None:
+    calls = [call for name, call in CALLS.items() if name != "unique" or not da.array_expr_enabled()]
+    wanted = dask.compute(*(call(X) for call in calls), scheduler="sync")
+    if scheduler == "distributed":
+        request.getfixturevalue("on_cluster")
+    for found, other in zip(dask.compute(*(call(X) for call in calls), scheduler=scheduler), wanted, strict=True):
         assert type(found) is type(other)
         np.testing.assert_array_equal(np.ma.getmaskarray(found), np.ma.getmaskarray(other))
         np.testing.assert_array_equal(np.ma.compressed(found), np.ma.compressed(other))
@@ -426,17 +428,6 @@ def test_sources_are_read_as_often_as_plain_ones(strategy: str, held_share: floa
         found = dask_gpusort.quantile(x, [0.1, 0.5], 1, strategy=strategy)
         assert_same(found, by_lanes(array, (1,), False, lambda values: np.quantile(values, [0.1, 0.5])))
     assert len(calls) == 4 * reads
-
-
-def test_on_a_cluster(on_cluster: Any) -> None:
-    found = [dask_gpusort.median(X, 0), dask_gpusort.sort(X), dask_gpusort.argsort(X)]
-    wanted = [np.ma.median(SMALL, 0), np.ma.sort(SMALL), np.ma.argsort(SMALL, -1)]
-    if not da.array_expr_enabled():
-        found, wanted = [*found, dask_gpusort.unique(X)], [*wanted, np.ma.unique(SMALL)]
-    for one, other in zip(dask.compute(*found), wanted, strict=True):
-        assert type(one) is type(other)
-        np.testing.assert_array_equal(np.ma.getmaskarray(one), np.ma.getmaskarray(other))
-        np.testing.assert_array_equal(np.ma.compressed(one), np.ma.compressed(other))
 
 
 def test_what_dask_makes_of_results_is_masked() -> None:

@@ -76,6 +76,7 @@ NONE = np.array(["a", "b", None, "c"], StringDType(na_object=None))
     [
         *(getattr(dask_gpusort, name) for name in ("sort", "argsort", "unique", "nunique", "rank", "is_sorted")),
         functools.partial(dask_gpusort.sort, descending=True),
+        functools.partial(dask_gpusort.sort, exchange="join"),
         functools.partial(dask_gpusort.topk, k=2),
         lambda x: dask_gpusort.isin(x[:2], x),
         lambda x: dask_gpusort.lexsort([x, x]),

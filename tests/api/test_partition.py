@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import nullcontext
 from unittest import mock
 
 import dask.array as da
@@ -20,39 +19,11 @@ from dask_gpusort.plan.choose import Lanes, choose
 from dask_gpusort.plan.select import cuts_by_samples
 
 
-def choosing(strategy):
-    """Partition as if the sizes had chosen a strategy; None leaves it to them."""
-    if strategy is None:
-        return nullcontext()
-    chosen = {"choose": lambda *_: ("samples", ""), "cuts_by_samples": lambda *_: strategy == "samples"}
-    return mock.patch.multiple(partitions, **chosen)
-
-
-def check(array, x, kth, axis):
-    keys, positions = dask_gpusort.partition(x, kth, axis), dask_gpusort.argpartition(x, kth, axis)
-    assert axis is None or keys.numblocks == positions.numblocks == x.numblocks
-    oracle.assert_partitions(computed(keys), array, kth, axis)
-    array, axis = (array.ravel(), 0) if axis is None else (array, axis)
-    oracle.assert_partitions(np.take_along_axis(array, computed(positions), axis), array, kth, axis)
-
-
-@pytest.mark.parametrize("shape", [(0,), (4, 0), (0, 4)])
-def test_no_keys(shape):
-    for axis in (0, -1, None):
-        check(np.zeros(shape), da.zeros(shape, chunks=2), [0, -1], axis)
-
-
-@pytest.mark.parametrize("strategy", [None, "samples", "sort"])
-def test_no_ranks(strategy):
-    array = ours.make("f8", 50, "special")
-    with choosing(strategy):
-        check(array, da.from_array(array, chunks=20), np.empty(0, np.int64), 0)
-
-
 def test_many_equal_keys_keep_their_order_between_the_ranks():
     array = ours.make("i4", 5000, "small")
     kth = [0, 2500, 2501, 4000]
-    with choosing("samples"):
+    # As if the sizes had chosen the strategy.
+    with mock.patch.multiple(partitions, choose=lambda *_: ("samples", ""), cuts_by_samples=lambda *_: True):
         positions = computed(dask_gpusort.argpartition(da.from_array(array, chunks=300), kth))
     cuts = np.unique(np.sort(array)[kth])
     bucket = np.searchsorted(cuts, array, "left") + np.searchsorted(cuts, array, "right")
@@ -64,7 +35,10 @@ def test_many_equal_keys_keep_their_order_between_the_ranks():
 def test_unknown_chunk_sizes(chunks):
     array = ours.make("f8", 60, "special").reshape(3, 20)
     x = ours.forget_sizes(da.from_array(array, chunks=(2, chunks)), axes=(0,))
-    check(array, x, [3, 17], 1)
+    keys, positions = dask_gpusort.partition(x, [3, 17], 1), dask_gpusort.argpartition(x, [3, 17], 1)
+    assert keys.numblocks == positions.numblocks == x.numblocks
+    for found in (computed(keys), np.take_along_axis(array, computed(positions), 1)):
+        oracle.assert_partitions(found, array, [3, 17], 1)
     with pytest.raises(ValueError, match=r"kth.*call a\.compute_chunk_sizes"):
         dask_gpusort.partition(x, 1, 0)
 

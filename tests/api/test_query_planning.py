@@ -57,7 +57,6 @@ REST = [
     "test_functions.py::test_one_dimension[put_along_axis]",
     "test_functions.py::test_several_dimensions[take]",
     "test_weights.py::test_bad_weights_raise_in_the_computation",
-    "test_weights.py::test_long_lanes_are_sorted[0]",
     "test_functions.py::test_one_dimension[isin]",
     "test_functions.py::test_one_dimension[interp]",
     "test_functions.py::test_several_dimensions[grouped quantile]",

@@ -18,17 +18,6 @@ from support.sorting import computed, groups
 import dask_gpusort
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_long_lanes_of_three_dimensions(axis):
-    array = ours.make("i8", 2400, "bits").reshape(2, 3, 400).transpose(np.roll(range(3), axis + 1))
-    assert array.shape[axis] == 400
-    x = da.from_array(array, chunks=(50, 50, 50))
-    with groups(3), dask.config.set({"array.chunk-size": "1KiB"}):
-        assert "strategy  exchange: " in dask_gpusort.explain(x, axis).detail
-        found = dask_gpusort.sort(x, axis)
-    np.testing.assert_array_equal(computed(found), np.sort(array, axis))
-
-
 @pytest.mark.parametrize("kind", ["quicksort", "heapsort", "mergesort", "stable", "q", "h", "m", "s", "Quick", "MERGE"])
 def test_kind_names_of_numpy(kind):
     array = ours.make("f4", 60, "special")

@@ -21,15 +21,15 @@ def test_sequences_of_indices(indices, axis):
     np.testing.assert_array_equal(computed(found), np.take(array, indices, axis), strict=True)
 
 
-def test_few_indices_in_memory_read_few_chunks():
+def counted(array, chunks):
+    """An array in chunks, and the sizes of those that are read."""
     read = []
+    x = da.from_array(array, chunks=chunks).map_blocks(lambda block: read.append(len(block)) or block, meta=array[:0])
+    return x, read
 
-    def source(block):
-        read.append(len(block))
-        return block
 
-    x = da.from_array(np.arange(400), chunks=10).map_blocks(source, meta=np.empty(0, int))
-    read.clear()
+def test_few_indices_in_memory_read_few_chunks():
+    x, read = counted(np.arange(400), 10)
     assert computed(dask_gpusort.take(x, [[3, 399], [0, -1]])).tolist() == [[3, 399], [0, 399]]
     assert len(read) == 2
 
@@ -84,14 +84,7 @@ def test_random_orders_that_are_computed_together():
 
 
 def test_largest_keys_and_positions_computed_together_read_each_chunk_once():
-    read = []
-
-    def source(block):
-        read.append(len(block))
-        return block
-
-    x = da.from_array(np.arange(40.0), chunks=4).map_blocks(source, meta=np.empty(0))
-    read.clear()
+    x, read = counted(np.arange(40.0), 4)
     both = dask.compute(dask_gpusort.topk(x, 3), dask_gpusort.argtopk(x, 3), scheduler="synchronous")
     assert [found.tolist() for found in both] == [[39, 38, 37]] * 2
     assert read == [4] * 10

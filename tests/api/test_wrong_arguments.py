@@ -107,7 +107,7 @@ WRONG = {
         Wrong(2000, ValueError, r"in the range \[0, 10*\] \(got q=2000\)"),
         Wrong(float("nan"), ValueError, "in the range.*q=nan"),
         Wrong("half", TypeError, "q must be real numbers, not 'half'"),
-        Wrong(None, TypeError, "q must be real numbers, not None"),
+        *(Wrong(wrong, TypeError, "q must be real numbers, not") for wrong in (None, "0.5", 0.5j)),
         Wrong(Fraction(1, 2), TypeError, "no quantiles of float64 .*: give q as floats"),
         Wrong(np.ma.masked_equal([0, 1], 1), TypeError, "q is masked.*fill them first"),
         Wrong(np.zeros((1, 1, 1)), ValueError, "q must be a scalar or 1d, not an array of 3 dimensions"),
@@ -132,7 +132,8 @@ WRONG = {
         Wrong(2.5, TypeError, "split_every must be an integer or None, not 2.5"),
     ],
     "method": [
-        Wrong("hazan", ValueError, "'hazan' is not a valid method. Did you mean 'hazen'.*'weibull'", is_statistic),
+        Wrong("hazan", ValueError, "'hazan' is not a valid .* Did you mean 'hazen'.*'hazen', 'weibull'", is_statistic),
+        Wrong(["linear"], ValueError, "not a valid method", is_statistic),
         *(Wrong(w, ValueError, "method must be one of 'a.*got", no(is_statistic)) for w in ("mean", None, ["auto"])),
     ],
     "kind": [

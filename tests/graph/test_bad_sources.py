@@ -52,6 +52,8 @@ FUNCTIONS = {
     "partition": lambda x: dask_gpusort.partition(x, 50),
     "quantile": lambda x: dask_gpusort.quantile(x, 0.3),
     "samples": lambda x: dask_gpusort.quantile(x, 0.3, strategy="samples"),
+    "joined quantile": lambda x: dask_gpusort.quantile(x, 0.3, strategy="join"),
+    "topk": lambda x: dask_gpusort.topk(x, 5),
     "unique": dask_gpusort.unique,
     "nunique": dask_gpusort.nunique,
     "rank": dask_gpusort.rank,
@@ -73,6 +75,7 @@ OF_ROWS = {
     "joined": lambda x: dask_gpusort.sort(x, 0, exchange="join"),
     "flat": lambda x: dask_gpusort.sort(x, None),
     "checked": dask_gpusort.is_sorted,
+    "lanes": lambda x: dask_gpusort.quantile(x, 0.3, 1),
     "values": lambda x: dask_gpusort.sort_by_key(GOOD.reshape(100, 40), x)[1],
 }
 #: Of a chunk that was lost with its counts, and changed when both were made again, the size is wrong too.
@@ -142,22 +145,27 @@ SECONDS = {
     "put_along_axis": ("the indices", lambda x: dask_gpusort.put_along_axis(MANY, x, GOOD, 0)),
     "values": ("the values", lambda x: dask_gpusort.put_along_axis(MANY, MANY, x, 0)),
     "searchsorted": ("the needles", lambda x: dask_gpusort.searchsorted(SORTED, x)),
+    "keys": ("the sorted keys", lambda x: dask_gpusort.searchsorted(x, MANY)),
     "merge_asof": ("the needles", lambda x: dask_gpusort.merge_asof(x, SORTED)),
     "join_indices": ("the needles", lambda x: dask_gpusort.join_indices(x, MANY, "left")[0]),
     "interp": ("x", lambda x: dask_gpusort.interp(x, SORTED, GOOD)),
+    "xp": ("xp", lambda x: dask_gpusort.interp(MANY, x, GOOD)),
+    "fp": ("fp", lambda x: dask_gpusort.interp(MANY, SORTED, x)),
     "isin": ("the elements", lambda x: dask_gpusort.isin(x, GOOD)),
     "merge_sorted": ("array 0", dask_gpusort.merge_sorted),
     "sort_by_key": ("values 0", lambda x: dask_gpusort.sort_by_key(MANY, x)[1]),
+    "topk": ("values 0", lambda x: dask_gpusort.topk(MANY, SIZE, values=[x])[1]),
 }
 
 
 #: Values that are exchanged have been converted to the dtype of the array, and companions keep theirs. Of lists that a
-#: write has in one memory, the elements are taken for chunks, and refused as such.
+#: write has in one memory, the elements are taken for chunks, and refused as such. All that is joined is the input.
 EXCEPTIONS = {
-    *(("values", "tasks", "dtype"), ("sort_by_key", "auto", "dtype"), ("sort_by_key", "tasks", "dtype")),
-    *(("values", "auto", "list"), ("put_along_axis", "auto", "list")),
+    *(("values", "tasks", "dtype"), *product(("sort_by_key", "topk"), ("auto", "tasks", "join"), ("dtype",))),
+    *product(("values", "put_along_axis"), ("auto", "join"), ("list",)),
+    *product(("sort_by_key", "merge_sorted"), ("join",), FAULTS),
 }
-CASES = [case for case in product(SECONDS, ("auto", "tasks"), FAULTS) if case not in EXCEPTIONS]
+CASES = [case for case in product(SECONDS, ("auto", "tasks", "join"), FAULTS) if case not in EXCEPTIONS]
 
 
 @pytest.mark.parametrize(("name", "exchange", "fault"), CASES)
@@ -165,7 +173,8 @@ def test_an_error_names_the_chunk_of_another_array(name, exchange, fault, monkey
     if exchange == "tasks":
         monkeypatch.setattr("dask_gpusort.graph.runtime.host_memory", lambda: 1000)  # keys are not joined
     (array, function), (change, error, message) = SECONDS[name], FAULTS[fault]
-    with groups(4), dask.config.set({"gpusort.exchange": exchange}), pytest.raises(error, match=message) as raised:
+    count = None if exchange == "join" else 4
+    with groups(count), dask.config.set({"gpusort.exchange": exchange}), pytest.raises(error, match=message) as raised:
         computed(function(source(change)))
     assert f"chunk {BAD} of {array} " in str(raised.value)
 

@@ -140,9 +140,9 @@ def client(stop):
         stop.open.set()
 
 
-def persisted(array=ARRAY, make=np.copy):
-    """An array with a chunk on each worker, so that there are three members."""
-    workers = gangs.addresses(distributed.Client.current())
+def persisted(array=ARRAY, make=np.copy, workers=None):
+    """An array with a chunk on each worker, so that there are three members; or on others, which are given."""
+    workers = workers or gangs.addresses(distributed.Client.current())
     with dask.annotate(workers=lambda key: [workers[key[1]]], allow_other_workers=True):
         found = da.from_array(array, chunks=1000).map_blocks(make)
     found = found.persist(optimize_graph=False)
@@ -517,19 +517,10 @@ def test_sorts_of_sorts_do_not_wait_for_each_other(client):
         oracle.assert_same_bits(future.result(timeout=SECONDS), oracle.sort((ARRAY + number) + 1 - 1))
 
 
-def persisted_on(address):
-    """An array with all chunks on one worker, so that there is one member."""
-    with dask.annotate(workers=[address], allow_other_workers=True):
-        found = da.from_array(ARRAY, chunks=1000).map_blocks(np.copy)
-    found = found.persist(optimize_graph=False)
-    distributed.wait(found)
-    return found
-
-
 def test_a_member_leaves_the_queue_of_a_paused_worker_though_no_other_one_waits(tmp_path):
     with in_process(timeout=0.5) as client:
         address = gangs.addresses(client)[1]
-        x, gate = persisted_on(address), gangs.Gate(tmp_path)
+        x, gate = persisted(workers=[address] * 3), gangs.Gate(tmp_path)
         blocker = block(client, gate, address)
         futures = futures_of(gang_sort(x).persist())
         gangs.until(lambda: gangs.members(client).get(0) == ("processing", address), "a member in the queue")
@@ -557,7 +548,7 @@ def test_members_that_run_go_on_when_all_workers_are_paused(stop):
 def test_members_in_the_queue_of_a_paused_worker_stay_until_one_runs(tmp_path):
     with in_process(timeout=0.2) as client:
         addresses, gate = gangs.addresses(client), gangs.Gate(tmp_path)
-        x = persisted_on(addresses[1])
+        x = persisted(workers=[addresses[1]] * 3)
         blocker = block(client, gate, addresses[1])
         futures = futures_of(gang_sort(x).persist())
         gangs.until(lambda: gangs.members(client).get(0) == ("processing", addresses[1]), "a member in the queue")

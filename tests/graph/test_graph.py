@@ -176,15 +176,6 @@ def test_two_outputs_share_their_stages():
     assert len(own_tasks(first)) - len(shared) == first.npartitions
 
 
-@pytest.mark.parametrize("exchange", ["gather", "tasks"])
-def test_an_output_chunk_of_several_groups(exchange):
-    array = ours.make("i8", 400)
-    with groups(8):
-        found = dask_gpusort.argsort(da.from_array(array, chunks=50), exchange=exchange, chunks=(300, 100))
-    assert sum(key[0].startswith("sort-merge") for key in tasks_of(found) if isinstance(key, tuple)) > 2
-    oracle.assert_same_bits(computed(found), oracle.argsort(array))
-
-
 def test_an_output_chunk_needs_only_its_group():
     with groups(10):
         found = dask_gpusort.sort(da.zeros(1000, chunks=10), exchange="tasks")

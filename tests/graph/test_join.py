@@ -356,11 +356,3 @@ def test_a_join_fits_memory_of_several_times_its_size_but_not_of_its_size(sizes,
     assert not sum(sizes) or not fits_join(order, given, Workers(1, total, devices=True))
     unknown = InputChunks((math.nan,), companions, positions=positions)
     assert fits_join(order, unknown, Workers(1, 1, devices=True))
-
-
-def test_output_chunks_are_part_of_the_name():
-    x = da.from_array(np.arange(100)[::-1], chunks=10)
-    found = [dask_gpusort.sort(x, exchange="join", chunks=chunks) for chunks in (None, 20, (30, 70))]
-    assert len({array.name for array in found}) == 3
-    for array in dask.persist(*found):
-        assert (array.compute() == np.arange(100)).all()

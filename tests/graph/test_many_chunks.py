@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import cloudpickle
 import dask
 import dask.array as da
@@ -33,11 +31,9 @@ def one_run_a_chunk():
     """Not here."""
 
 
-@contextmanager
-def runs_of_many_chunks(runs=2):
+def runs_of_many_chunks():
     """Few threads, so that a run has several chunks of a small array."""
-    with dask.config.set(num_workers=runs):
-        yield
+    return dask.config.set(num_workers=2)
 
 
 @given(st.lists(st.integers(0, 1 << 21), min_size=1, max_size=200), st.integers(1, 9), st.integers(20, 40))

@@ -100,12 +100,6 @@ def test_one_task():
     assert "join: one task" in dask_gpusort.explain_quantile(x, Q, strategy="join").detail
 
 
-def test_a_wrong_chunk_is_found():
-    x = da.map_blocks(lambda: np.zeros(3), chunks=((4, 4),), dtype="f8", meta=np.zeros(0))
-    with pytest.raises(ValueError, match=r"where its array says \(4,\)"):
-        dask_gpusort.median(x, strategy="join").compute()
-
-
 def test_unknown_sizes():
     x = da.from_array(np.arange(1000.0), chunks=100)
     assert computed(dask_gpusort.median(x[x > 500], strategy="join")) == 750

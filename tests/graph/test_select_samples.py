@@ -124,14 +124,6 @@ def test_a_source_that_changes_is_found_out(quantiles):
         computed(found)
 
 
-@pytest.mark.parametrize("change", [lambda block: block[:-1], lambda block: block.astype("f4")])
-def test_chunks_that_do_not_fit_their_array(change):
-    x = da.from_array(np.arange(100.0), chunks=10)
-    x = x.map_blocks(change, dtype=float, meta=np.empty(0))
-    with pytest.raises((ValueError, TypeError), match=r"where its array says (\(10,\)|float64)"):
-        computed(dask_gpusort.median(x, strategy="samples"))
-
-
 def test_tasks_grow_with_the_chunks_alone():
     def tasks(chunks):
         return len(dask_gpusort.quantile(da.zeros(10**7, chunks=10**7 // chunks), Q, strategy="samples").dask)

@@ -211,7 +211,6 @@ def test_when_keys_are_sorted_once(dtype, options, lasts):
 
 
 def test_a_part_of_the_result_needs_two_groups():
-    darr = dask_gpusort.sort(da.from_array(np.arange(800)[::-1], chunks=10), exchange="gather")
     with dask.config.set({"gpusort.groups": 8}):
         darr = dask_gpusort.sort(da.from_array(np.arange(800)[::-1], chunks=10))
     (culled,) = dask.optimize(darr[:10])

@@ -382,14 +382,6 @@ def test_a_chunk_that_changed_is_refused():
         finished(short, cuts, 0, plan)
 
 
-def test_message_names_the_chunk_with_a_wrong_size():
-    array = ours.make("i8", 300)
-    plan = small_plan(array, (100, 100, 100))
-    assert (0, 1) in plan.runs or (1, 2) in plan.runs
-    with pytest.raises(ValueError, match=r"chunk 1 of the input has shape \(90,\) where its array says \(100,\)"):
-        made_bundles(array, (100, 90, 110), plan)
-
-
 # Serialization.
 
 

@@ -1,4 +1,4 @@
-"""Tests of the graph of `topk`: its tree of merges, and chunks that do not fit their array."""
+"""Tests of the graph of `topk`: its tree of merges."""
 
 from __future__ import annotations
 
@@ -70,23 +70,6 @@ def test_values_and_indices_are_selected_once(mode, k):
     shared = dict(values.__dask_graph__()).keys() & dict(indices.__dask_graph__()).keys()
     assert tasks_of(values, "top-select").keys() | tasks_of(values, "top-sort").keys() <= shared
     assert tasks_of(dask_gpusort.topk(x, k), "top-sort").keys() <= shared
-
-
-def test_a_chunk_of_another_size_or_dtype_is_refused():
-    x = da.arange(12, chunks=4)
-    shorter = x.map_blocks(lambda block: block[1:], dtype=x.dtype, meta=x._meta)
-    with pytest.raises(ValueError, match=r"chunk \d of the input has shape \(3,\) where its array says \(4,\)"):
-        dask_gpusort.topk(shorter, 2).compute(scheduler="synchronous")
-    other = x.map_blocks(lambda block: block.astype("f4"), dtype=x.dtype, meta=x._meta)
-    with pytest.raises(TypeError, match="float32"):
-        dask_gpusort.topk(other, 2).compute(scheduler="synchronous")
-
-
-def test_values_of_another_size_are_refused():
-    x = da.arange(12, chunks=4)
-    shorter = x.map_blocks(lambda block: block[1:], dtype=x.dtype, meta=x._meta)
-    with pytest.raises(ValueError, match=r"chunk \d of values 0 has shape \(3,\)"):
-        dask.compute(*dask_gpusort.topk(x, 2, values=[shorter]), scheduler="synchronous")
 
 
 def test_selections_hold_no_view_of_their_chunk():

@@ -225,19 +225,6 @@ def test_a_quantile_in_a_narrow_dtype_of_a_long_lane(method, dtype):
     check(result_of(Statistic.quantiles(q, method), array), np.quantile(array, q, axis=-1, method=method))
 
 
-def test_a_misspelt_method_is_guessed():
-    with pytest.raises(ValueError, match=r"'hazan' is not a valid method. Did you mean 'hazen'\?.*'hazen', 'weibull'"):
-        Statistic.quantiles(0.5, "hazan")
-    with pytest.raises(ValueError, match="not a valid method"):
-        Statistic.quantiles(0.5, ["linear"])
-
-
-@pytest.mark.parametrize("q", ["0.5", 0.5j, None])
-def test_quantiles_must_be_real_numbers(q):
-    with pytest.raises(TypeError, match="real numbers"):
-        Statistic.quantiles(q)
-
-
 def test_keys_that_numpy_refuses():
     with pytest.raises(TypeError, match="a must be an array of real numbers"):
         Statistic.quantiles(0.5).dtype_of(np.dtype("c16"))

@@ -81,8 +81,8 @@ class Gate:
         Path(self.folder, "open").touch()
 
 
-def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, error: Exception | None = None) -> Any:
-    """A dask array of which one chunk waits at a gate, and then raises an error, if there is one.
+def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int) -> Any:
+    """A dask array of which one chunk waits at a gate.
 
     The chunk is on the worker of the member with its number, so it is the only member that waits.
     """
@@ -90,8 +90,6 @@ def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, err
     def block(part: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         distributed.secede()  # Dask may run other chunks on this worker
         gate.arrive("chunk")
-        if error is not None:
-            raise error
         return part
 
     client = distributed.Client.current()
