@@ -183,12 +183,13 @@ def sort_with_positions(codes: Array) -> tuple[Array, Array]:
 
 def argsort_with_starts(codes: Array) -> tuple[Array, Array]:
     """Find the positions that sort codes of one dimension, and where another code begins, or all end: n + 1 flags."""
-    positions, starts = _known_positions(codes[None]), np.ones(len(codes) + 1, bool)
+    positions = _known_positions(codes[None])
     if positions is not None:
-        ordered = codes.take(positions[0])
+        ordered, starts = codes.take(positions[0]), np.ones(len(codes) + 1, bool)
         np.not_equal(ordered[1:], ordered[:-1], out=starts[1:-1])
         return positions[0], starts
     words, index_bits, _, dropped = sorted_words(codes[None])
+    starts = np.ones(len(codes) + 1, bool)
     for _, along in tiles(words.shape):
         part = words[0, along.start : along.stop + 1] >> words.dtype.type(index_bits)
         np.not_equal(part[1:], part[:-1], out=starts[along.start + 1 : along.start + len(part)])
