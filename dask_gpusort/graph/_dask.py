@@ -107,7 +107,7 @@ def _is_known(state: Any) -> bool:
     return True
 
 
-def _hidden(task: Any, beside: Mapping[Any, Any] = MappingProxyType({}), returned: bool = True) -> MarkedTask | None:
+def _hidden(task: Any, others: Mapping[Any, Any] = MappingProxyType({}), returned: bool = True) -> MarkedTask | None:
     """The marked task that one hides: `dask.delayed` renames all tasks of a graph so, after which Dask may fuse them.
 
     It may be anywhere if it has a mark; the class of others tells what they return, which is to be returned then.
@@ -115,12 +115,12 @@ def _hidden(task: Any, beside: Mapping[Any, Any] = MappingProxyType({}), returne
     if isinstance(task, MarkedTask):
         return task if returned or task.mark is not None else None
     if isinstance(task, Alias):
-        return _hidden(beside.get(task.target), beside, returned)
+        return _hidden(others.get(task.target), others, returned)
     if type(task) is not Task or not task.args:
         return None
     inner, *more = task.args
     if not isinstance(inner, dict):
-        return None if more else _hidden(inner, beside, returned)
+        return None if more else _hidden(inner, others, returned)
     found = (_hidden(inner.get(key), inner, returned and key == more[0]) for key in (*more[:1], *inner))
     return next(filter(None, found), None)
 
