@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable
 from typing import Any
 
@@ -10,8 +11,9 @@ import xarray as xr
 from .adapters.accessor import Accessor
 from .adapters.days import percentile_doy
 from .adapters.labelled_groups import Groups
+from .adapters.reductions import Reductions
 
-__all__ = ["DataArrayAccessor", "DatasetAccessor", "Groups"]
+__all__ = ["DataArrayAccessor", "DataTreeAccessor", "DatasetAccessor", "Groups"]
 
 
 @xr.register_dataarray_accessor("gpusort")
@@ -111,3 +113,22 @@ class DataArrayAccessor(Accessor):
 @xr.register_dataset_accessor("gpusort")
 class DatasetAccessor(Accessor):
     """Sorts and order statistics of the variables of a Dataset."""
+
+
+@xr.register_datatree_accessor("gpusort")
+class DataTreeAccessor(Reductions):
+    """Order statistics of all Datasets of a DataTree, of each along those of the dimensions that it has."""
+
+    @functools.wraps(Reductions.quantile)
+    def quantile(self, q: Any, dim: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        known = {each for node in self._obj.subtree for each in node.dims}
+        wanted = known if dim is None or dim is ... else {dim} if isinstance(dim, str) else {*dim}
+        if unknown := wanted - known:
+            raise ValueError(f"Dimensions {unknown} not found in those of the tree: give dim some of {known}")
+
+        def of_node(node: xr.DataTree) -> xr.Dataset:
+            dims = [each for each in node.to_dataset(inherit=False).dims if each in wanted]
+            return DatasetAccessor(node.to_dataset()).quantile(q, dims, **options)
+
+        nodes = {path: of_node(node) for path, node in self._obj.subtree_with_keys}
+        return xr.DataTree.from_dict(nodes, name=self._obj.name)

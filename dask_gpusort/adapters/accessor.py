@@ -210,8 +210,9 @@ class Accessor(Reductions):
         Groups
             With the methods ``median(dim=None, *, skipna, keep_attrs)`` and ``quantile(q, dim=None, *, method,
             keep_attrs, skipna)`` of xarray's groups. Results have the labels that xarray gives, by ``flox`` where its
-            options take it. ``rank(*, ascending, pct, keep_attrs, window)`` ranks each value in its group;
-            ``mode(dim=None, *, skipna, keep_attrs)`` and ``nunique(dim=None, *, keep_attrs)`` are of each group.
+            options take it. ``rank(*, ascending, pct, keep_attrs, window)`` ranks each value in its group, ``topk(k)``
+            gives the largest of each; ``mode(dim=None, *, skipna, keep_attrs)`` and ``nunique(dim=None, *,
+            keep_attrs)`` are of each group.
 
         See Also
         --------

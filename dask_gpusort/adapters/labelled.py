@@ -35,7 +35,9 @@ _FILE_CHUNKS = {"chunks", "preferred_chunks", "shards", "chunksizes", "contiguou
 
 
 def with_dataset(obj: Any, function: Callable[[xr.Dataset], xr.Dataset]) -> Any:
-    """What a function of a Dataset gives for a Dataset or a DataArray."""
+    """What a function of a Dataset gives for a Dataset, a DataArray, or each node of a DataTree."""
+    if isinstance(obj, xr.DataTree):
+        return obj.map_over_datasets(function)
     found = function(as_dataset(obj))
     return found if isinstance(obj, xr.Dataset) else found[_ONE].rename(obj.name)
 

@@ -74,14 +74,47 @@ class Groups:
 
         With a window, an odd number of elements, the neighbours of a group's elements are among these.
         """
+        dim = self._dimension()
+        count = math.prod(_sizes_of(self._groups).values())
+        by = _whole_numbers(self._groups.encoded.codes.variable).data
+        labels = {"by": by, "groups": np.arange(count), "window": window}
+        return ranks(self._groups._original_obj, dim, ascending, pct, keep_attrs, **labels)
+
+    def topk(self, k: int) -> xr.DataArray | xr.Dataset:
+        """The largest values of groups, smallest if `k` is negative, in place of those along the dimension of groups.
+
+        Groups of fewer elements have NaN behind them. Variables of a Dataset without the dimension are left alone.
+        """
+        groups, dim, sizes = self._groups, self._dimension(), _sizes_of(self._groups)
+        if dim in sizes:
+            raise ValueError(f"topk has the dimension {dim!r}, as groups have: group by a coordinate of another name")
+        # One element has the labels of all groups.
+        labels = _template(groups, None, [dim], {}, lambda piece, dims: piece.isel(dict.fromkeys(dims, 0), drop=True))
+
+        def of_variable(one: xr.Variable) -> xr.Variable:
+            if dim not in one.dims:
+                return one
+            dims = [new for each in one.dims for new in ([*sizes, dim] if each == dim else [each])]
+            found = _of_groups(
+                in_full_chunks(one), groups, [dim], lambda x, axis, **by: api.topk(x, k, *axis, **by), dim
+            )
+            return xr.Variable(dims, found.transpose(*dims).data, one.attrs)
+
+        def of_dataset(ds: xr.Dataset) -> xr.Dataset:
+            held = ds.drop_vars(labels.coords, errors="ignore").data_vars
+            found = {name: of_variable(array.variable) for name, array in held.items()}
+            return xr.Dataset(found, labels.coords, ds.attrs)
+
+        return with_dataset(groups._original_obj, of_dataset)
+
+    def _dimension(self) -> Hashable:
+        """The one dimension along which groups are."""
         source, codes = self._groups._original_obj, self._groups.encoded.codes
         if codes.ndim != 1 or codes.dims[0] not in source.dims:
             raise ValueError(
                 f"groups must be along one dimension of {tuple(source.dims)}, not {codes.dims}: stack them"
             )
-        count = math.prod(len(grouper) for grouper in self._groups.groupers)
-        labels = {"by": _whole_numbers(codes.variable).data, "groups": np.arange(count), "window": window}
-        return ranks(source, codes.dims[0], ascending, pct, keep_attrs, **labels)
+        return codes.dims[0]
 
     def mode(self, dim: Any = None, *, skipna: bool | None = None, keep_attrs: bool | None = None) -> Any:
         """The most common values of groups, of several that are as common the smallest."""
@@ -323,9 +356,13 @@ def _reduce_any(array: Any, axis: Any = None) -> Any:
 
 
 def _of_groups(
-    variable: xr.Variable, groups: Any, dims: Sequence[Hashable], of_array: Callable[..., Any]
+    variable: xr.Variable,
+    groups: Any,
+    dims: Sequence[Hashable],
+    of_array: Callable[..., Any],
+    several: Hashable = "quantile",
 ) -> xr.Variable:
-    """Reduce the groups of a variable, which may lack some of their dimensions."""
+    """Reduce the groups of a variable, which may lack some of their dimensions, to one element or to several."""
     codes, sizes = groups.encoded.codes.variable.to_base_variable(), _sizes_of(groups)
     absent = {each: size for each, size in codes.sizes.items() if each not in variable.dims}
     variable = variable.set_dims({**absent, **variable.sizes})
@@ -343,7 +380,7 @@ def _of_groups(
     data = through_dask(lambda array: of_array(array, **options), variable.data)
     found = [each for each in variable.dims if each not in codes.dims]
     found.insert(min(options["axis"]), _GROUPS)
-    return xr.Variable(["quantile"] * (data.ndim - len(found)) + found, data).unstack({_GROUPS: sizes})
+    return xr.Variable([several] * (data.ndim - len(found)) + found, data).unstack({_GROUPS: sizes})
 
 
 def _whole_numbers(codes: Any) -> Any:

@@ -65,7 +65,7 @@ class Reductions:
         >>> float(x.gpusort.median())
         3.5
         """
-        whole = isinstance(self._obj, xr.Dataset)
+        whole = not isinstance(self._obj, xr.DataArray)
         if weights is not None:
             given = (dim, keep_attrs, skipna, whole, weights)
             return labelled.with_dataset(self._obj, lambda ds: labelled.weighted_medians(ds, *given))

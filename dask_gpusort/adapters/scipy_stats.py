@@ -21,7 +21,8 @@ from tlz import concat
 
 from .. import api
 from ..arguments.arrays import in_memory, known_size, refuse_masked
-from ..arguments.packages import for_both_packages, is_of_dask_array
+from ..arguments.packages import for_both_packages, is_of_dask_array, map_arrays
+from ..arguments.table import ALTERNATIVE, NAN_POLICY
 from ..graph.inputs import without_empty_chunks
 
 Function = Callable[..., Any]
@@ -102,24 +103,13 @@ def _to_last_axis(samples: list[Any], axis: Any, paired: bool) -> list[Any]:
     return [sample.reshape(*sample.shape[: ndim - len(axes)], -1) if len(axes) > 1 else sample for sample in samples]
 
 
-def _mapped(function: Function, result: Any) -> Any:
-    """Apply a function to the results, an array or a named tuple of them."""
-    if not isinstance(result, tuple):
-        return function(result)
-    found = type(result)(*(_mapped(function, each) for each in result))
-    for name, value in getattr(result, "__dict__", {}).items():  # `zstatistic`, which not each call gives
-        setattr(found, name, _mapped(function, value))
-    return found
-
-
 def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     """Do for Dask arrays what a decorator of SciPy does for others: `axis`, `nan_policy` and `keepdims`."""
     bound = inspect.signature(previous).bind(*args, **options)
     bound.apply_defaults()
     given = bound.arguments
     policy, keepdims, axis = given.pop("nan_policy"), given.pop("keepdims"), given["axis"]
-    if policy not in ("propagate", "omit", "raise"):
-        raise ValueError(f"nan_policy must be 'propagate', 'omit' or 'raise' (got {policy!r})")
+    NAN_POLICY.checked(policy)
     named, paired = _named_samples(given), previous.__name__ in PAIRED
     ndim = max(1, *(sample.ndim for sample in named.values()))
     named = dict(zip(named, _to_last_axis(list(named.values()), axis, paired), strict=True))
@@ -131,16 +121,16 @@ def along_last_axis(previous: Function, *args: Any, **options: Any) -> Any:
     finally:
         _prepared.reset(token)
     if missing is not None:
-        result = _mapped(lambda found: da.where(missing, found.dtype.type(np.nan), found), result)
+        result = map_arrays(lambda found: da.where(missing, found.dtype.type(np.nan), found), result)
     if keepdims:
         axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
-        result = _mapped(lambda found: da.expand_dims(da.asarray(found), axes), result)
+        result = map_arrays(lambda found: da.expand_dims(da.asarray(found), axes), result)
     return result
 
 
 def _named_samples(given: dict[str, Any]) -> dict[str, Any]:
     """The samples among the arguments of a test as Dask arrays of known sizes, by their names in error messages."""
-    named = {name: given[name] for name in ("x", "y") if given.get(name) is not None}
+    named = {name: given[name] for name in ("x", "y", "a", "b") if given.get(name) is not None}
     named = named or {f"samples[{number}]": sample for number, sample in enumerate(given["samples"])}
     named = {name: da.asarray(sample) for name, sample in named.items()}
     for name, sample in named.items():
@@ -183,12 +173,41 @@ def _without_nan(samples: list[Any], paired: bool) -> list[Any]:
     return kept if all(sample.size for sample in kept) else samples
 
 
-def refuse_permutations(previous: Function, *_: Any, **options: Any) -> Any:
-    """Refuse `scipy.stats.permutation_test`, which fails on Dask arrays, whoever calls it."""
-    raise NotImplementedError(
-        f"{previous.__name__} takes no Dask arrays, and SciPy's tests call it for method=PermutationMethod(), and for "
-        "few elements with ties or zeros: give method='asymptotic', or x.compute()"
-    )
+def spearmanr(previous: Function, *args: Any, **options: Any) -> Any:
+    """`scipy.stats.spearmanr`: the correlation of two variables, or the matrix of several."""
+    from scipy.special import betainc
+    from scipy.stats._stats_py import SignificanceResult
+
+    bound = inspect.signature(previous).bind(*args, **options)
+    bound.apply_defaults()
+    axis, alternative = bound.arguments["axis"], ALTERNATIVE.checked(bound.arguments["alternative"])
+    samples = _named_samples(bound.arguments).values()
+    if axis not in (None, 0, 1) or any(sample.ndim not in (1, 2) for sample in samples):
+        raise ValueError(f"a and b of spearmanr must have 1 or 2 dimensions, and axis be 0, 1 or None (got {axis})")
+    rows = da.vstack([each.reshape(-1) if axis is None else each.T if axis == 0 else each for each in samples])
+    if len(rows) < 2:
+        raise ValueError("spearmanr needs at least 2 variables: give b, or several in a")
+    named = {"a": rows} if len(rows) > 2 else {"a": rows[0], "b": rows[1]}
+    named, _ = _by_policy("spearmanr", named, NAN_POLICY.checked(bound.arguments["nan_policy"]), paired=True)
+    ranks = api.rank(da.vstack(list(named.values())), -1)
+    statistic = da.corrcoef(ranks).clip(-1, 1)[(1, 0) if len(rows) == 2 else ...]
+    pvalue = betainc(
+        ranks.shape[-1] / 2 - 1 or np.nan, 0.5, (1 + statistic) * (1 - statistic)
+    )  # of Student's distribution
+    if alternative != "two-sided":
+        pvalue = da.where((statistic < 0) == (alternative == "less"), pvalue / 2, 1 - pvalue / 2)
+    found = SignificanceResult(statistic, pvalue)
+    found.correlation = statistic
+    return found
+
+
+def refusing(reason: str) -> Function:
+    """What refuses Dask arrays for one of SciPy's functions, for a reason that names the remedy."""
+
+    def refuse(previous: Function, *_: Any, **options: Any) -> Any:
+        raise NotImplementedError(f"{previous.__name__} takes no Dask arrays, {reason}, or x.compute()")
+
+    return refuse
 
 
 def without_scipy(function: Function) -> Function:

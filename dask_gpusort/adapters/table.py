@@ -92,7 +92,12 @@ ROWS = {
             "rankdata": Arguments("a method", check=scipy_stats.check_ranks),
             "_rankdata": scipy_stats.average_ranks,
             **dict.fromkeys((*scipy_stats.PAIRED, *scipy_stats.UNPAIRED), scipy_stats.along_last_axis),
-            "permutation_test": scipy_stats.refuse_permutations,
+            "spearmanr": scipy_stats.spearmanr,
+            "kendalltau": scipy_stats.refusing("which SciPy would load whole: give spearmanr"),
+            "permutation_test": scipy_stats.refusing(
+                "and SciPy's tests call it for method=PermutationMethod(), and for few elements with ties or zeros: "
+                "give method='asymptotic'"
+            ),
         },
         xarray=Method("rank", labels=True, others=False, encoding=False),
     ),

@@ -32,10 +32,10 @@ def for_both_packages(function: F) -> F:
             found.append(value)
             return array_from_graph(value)
 
-        args = _map_arrays(of_dask, args)
-        options = {name: _map_arrays(of_dask, value) for name, value in options.items()}
+        args = map_arrays(of_dask, args)
+        options = {name: map_arrays(of_dask, value) for name, value in options.items()}
         result = function(*args, **options)
-        return _map_arrays(_of_dask_array, result) if found else result
+        return map_arrays(_of_dask_array, result) if found else result
 
     return converted  # type: ignore[return-value]
 
@@ -51,7 +51,7 @@ def with_its_name(function: F) -> F:
             is_made = isinstance(value, da.Array) and value.name not in given
             return named(value, function.__name__) if is_made else value
 
-        return _map_arrays(name, function(*args, **options))
+        return map_arrays(name, function(*args, **options))
 
     return naming  # type: ignore[return-value]
 
@@ -68,9 +68,12 @@ def _of_dask_array(value: Any) -> Any:
     return array_from_graph(value, sys.modules["dask_array"].core.from_graph)
 
 
-def _map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
+def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
     """Apply a function to the elements of lists and tuples, of any depth, or to a value that is neither."""
     if not isinstance(value, (list, tuple)):
         return function(value)
-    items = [_map_arrays(function, item) for item in value]
-    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    items = [map_arrays(function, item) for item in value]
+    found: Any = items if isinstance(value, list) else tuple.__new__(type(value), items)
+    for name, item in getattr(value, "__dict__", {}).items():  # of SciPy's named tuples, such as `zstatistic`
+        vars(found)[name] = map_arrays(function, item)
+    return found

@@ -493,3 +493,34 @@ def test_results_of_packed_variables_are_read_back_from_zarr(packed, name, in_me
         xr.testing.assert_equal(xr.open_zarr(tmp_path / f"{number}.zarr").compute(), written.compute())
         for variable in written.data_vars.values():
             assert ("dtype" in variable.encoding) is (name in OF_THE_SOURCE)
+
+
+def make_tree():
+    cube = make_dataset()[["t"]].chunk(CHUNKS)
+    table = xr.Dataset(
+        {"v": (("time", "z"), da.arange(12, chunks=5).reshape(3, 4)), "s": 3.0}, attrs={"title": "table"}
+    )
+    both = {"/": xr.Dataset(coords={"z": [1, 2, 3, 4]}), "/cube": cube, "/table": table, "/empty/below": xr.Dataset()}
+    return xr.DataTree.from_dict(both, name="tree")
+
+
+@pytest.mark.parametrize("dim", [None, ..., "time", "z", ["z", "time"]])
+def test_trees(dim):
+    """xarray has medians of these; others are of each Dataset along those dimensions that it has."""
+    lazy = make_tree()
+    tree = lazy.map_over_datasets(lambda ds: ds.compute())
+    xr.testing.assert_identical(lazy.gpusort.median(dim).compute(), tree.median(dim))
+    calls = {"quantile": ([0.2, 0.5],), "mode": (), "nunique": ()}
+    for name, args in calls.items():
+        found = getattr(lazy.gpusort, name)(*args, dim)
+        assert dask.is_dask_collection(found["cube"].to_dataset())
+        for path, node in tree.subtree_with_keys:
+            own = node.to_dataset(inherit=False).dims
+            dims = [each for each in own if dim in (None, ...) or each in dim]
+            wanted = getattr(node.to_dataset().gpusort, name)(*args, dims)
+            if node.has_data:
+                xr.testing.assert_identical(
+                    found[path].to_dataset().drop_attrs().compute(), wanted.drop_attrs().compute()
+                )
+    with pytest.raises(ValueError, match="Dimensions {'depths'} not found in those of the tree: give dim some of"):
+        lazy.gpusort.quantile(0.5, "depths")

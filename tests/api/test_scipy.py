@@ -60,7 +60,7 @@ def registered():
 
 
 def fields(result):
-    return dict(result._asdict()) if isinstance(result, tuple) else {"value": result}
+    return dict(result._asdict()) if hasattr(result, "_asdict") else {"value": result}
 
 
 def check(result, wanted, rtol=1e-12):
@@ -132,6 +132,51 @@ def test_nothing_is_computed_while_the_graph_is_built(name, raise_if_computes):
     with raise_if_computes():
         found = function(*lazy[: TESTS[name]], **LAZY[name])
     check(found, function(*samples[: TESTS[name]], **LAZY[name]))
+
+
+@inside
+@settings(settings.get_profile("short"), max_examples=30)
+@given(data=st.data())
+def test_spearmanr(data):
+    """Of two variables and of several, along either axis; SciPy has one NaN if its first variables are constant."""
+    rng, axis = np.random.default_rng(data.draw(st.integers(0, 99))), data.draw(st.sampled_from([0, 1, None]))
+    size, samples = data.draw(st.integers(12, 20)), []
+    counts = [2, 2] if axis is None else data.draw(st.sampled_from([[None, None], [1, None], [2], [3], [2, 2]]))
+    dtype = data.draw(st.sampled_from(["f4", "f8", "i8"]))
+    for count in counts:
+        sample = rng.integers(0, 9, (size, count or 1)).astype(dtype)
+        samples.append(sample[:, 0] if count is None else sample.T if axis == 1 else sample)
+    with_nan = dtype != "i8" and data.draw(st.booleans())
+    if with_nan:
+        samples[0].flat[-1] = np.nan
+    lazy = [da.from_array(each, chunks=data.draw(st.integers(1, size))) for each in samples]
+    policy = data.draw(st.sampled_from(["propagate", "omit", "raise"]))
+    options = {"axis": axis, "nan_policy": policy, "alternative": data.draw(st.sampled_from(["two-sided", "less"]))}
+    if with_nan and policy == "raise":
+        with pytest.raises(ValueError, match=r"a( or b)? of spearmanr has NaN"):
+            stats.spearmanr(*lazy, **options)
+    elif with_nan and policy == "omit" and counts in ([3], [2, 2]) and axis is not None:
+        with pytest.raises(NotImplementedError, match="leave out NaN before"):
+            stats.spearmanr(*lazy, **options)
+    else:
+        if with_nan and policy == "omit" and axis is None:  # where SciPy fails
+            samples, options["axis"] = [each.reshape(-1) for each in samples], 0
+        found, wanted = stats.spearmanr(*lazy, **options | {"axis": axis}), stats.spearmanr(*samples, **options)
+        assert found.correlation is found.statistic
+        arrays = type(wanted)(*map(np.asarray, wanted))  # one NaN is Python's
+        arrays.correlation = np.asarray(wanted.correlation)
+        # The p-value of a diagonal is 0, that of 1 less a bit is not.
+        check(found, arrays, 1e-7)
+
+
+@inside
+def test_spearmanr_is_lazy_and_has_rows_of_nan(raise_if_computes):
+    array = pairs()[0][0]
+    array = np.column_stack([np.where(array == 3, np.nan, array), array, np.zeros(len(array))])[:, [1, 4, 2, 6]]
+    with raise_if_computes():
+        found = stats.spearmanr(da.from_array(array, chunks=(17, 3)))
+    with np.errstate(all="ignore"):
+        check(found, stats.spearmanr(array), 1e-7)
 
 
 @inside
@@ -269,6 +314,13 @@ def test_what_is_refused():
             getattr(stats, name)(few, **options)
     with pytest.raises(NotImplementedError, match="permutation_test takes no Dask arrays"):
         stats.permutation_test((few, few), lambda x, y, axis: (x - y).mean(axis=axis))
+    with pytest.raises(NotImplementedError, match=r"kendalltau takes no Dask arrays.*give spearmanr, or x.compute\(\)"):
+        stats.kendalltau(few, few)
+    for options, message in (({}, "at least 2 variables: give b"), ({"axis": -1}, r"axis be 0, 1 or None \(got -1\)")):
+        with pytest.raises(ValueError, match=message):
+            stats.spearmanr(few, **options)
+    with pytest.raises(ValueError, match="alternative must be one of 'two-sided', 'less', 'greater'"):
+        stats.spearmanr(few, few, alternative="more")
     with pytest.raises(NotImplementedError, match="no method 'harrell-davis'"):
         stats.quantile(few, 0.5, method="harrell-davis")
     with pytest.raises(ValueError, match="nan_policy must be .*got 'drop'"):
@@ -293,8 +345,14 @@ def test_arrays_of_the_package_dask_array():
     dask_array = pytest.importorskip("dask_array")
     samples, _ = pairs()
     x, y = (dask_array.from_array(each, chunks=(25, 2)) for each in samples[:2])
-    found = [*stats.mood(x, y), stats.rankdata(x, axis=0), stats.quantile(x, 0.3)]
+    found = [
+        *stats.mood(x, y),
+        stats.rankdata(x, axis=0),
+        stats.quantile(x, 0.3),
+        stats.spearmanr(x[:, 0], y[:, 0]).correlation,
+    ]
     wanted = [*stats.mood(*samples[:2]), stats.rankdata(samples[0], axis=0), stats.quantile(samples[0], 0.3)]
+    wanted.append(stats.spearmanr(samples[0, :, 0], samples[1, :, 0]).correlation)
     for one, other in zip(found, wanted, strict=True):
         assert isinstance(one, dask_array.Array)
         np.testing.assert_allclose(one.compute(scheduler="synchronous"), other, rtol=1e-12)

@@ -354,6 +354,51 @@ def test_ranks_in_groups_of_two_dimensions_are_refused():
             make(make_array().gpusort).rank()
 
 
+@pytest.mark.parametrize("make", [MAKERS[at] for at in (1, 3, 4, 7, 9, 10, 14)])
+@pytest.mark.parametrize("source", [make_array(), make_dataset().drop_vars("late")])
+@pytest.mark.parametrize("k", [2, -9])
+def test_largest_values_of_groups(make, source, k):
+    """As xarray's `map` of groups by the method of the accessor, whose results have a dimension of another name."""
+
+    def of_group(group):
+        group = group.astype("f8", keep_attrs=True).gpusort.topk(k, "time")
+        return group.pad(time=(0, abs(k) - group.sizes["time"])).rename(time="largest")
+
+    wanted = by_numpy(lambda x: make(x).map(of_group), source)
+    for one in (source, chunked(source, {"time": 7, "x": 3})):
+        with no_computation() if one is not source else contextlib.nullcontext():
+            found = make(one.gpusort).topk(k)
+        assert found.sizes["time"] == abs(k)
+        found = found.rename(time="largest").compute(scheduler="synchronous")
+        if isinstance(source, xr.Dataset):
+            left = [name for name in source if "time" not in source[name].dims]
+            xr.testing.assert_identical(
+                found[left].reset_coords(drop=True).drop_vars(["x"]),
+                source[left].reset_coords(drop=True).drop_vars(["x"]),
+            )
+            found, wanted = found.drop_vars(left), wanted.drop_vars(left, errors="ignore")
+        for name in wanted if isinstance(source, xr.Dataset) else ():
+            wanted[name] = wanted[name].transpose(*found[name].dims)
+        wanted = wanted if isinstance(source, xr.Dataset) else wanted.transpose(*found.dims)
+        xr.testing.assert_identical(found.astype("f8", keep_attrs=True), wanted)
+
+
+def test_largest_values_of_groups_by_lazy_labels():
+    source, groups = make_array("i4"), {"kind": groupers.UniqueGrouper(labels=[2, 0])}
+    lazy = source.assign_coords(kind=source.kind.chunk(time=4)).chunk(time=11)
+    with no_computation():
+        found = lazy.gpusort.groupby(groups).topk(3)
+    xr.testing.assert_identical(found.compute(), source.astype("f8").gpusort.groupby(groups).topk(3))
+
+
+def test_largest_values_of_what_groups_are_refused():
+    source = make_array()
+    with pytest.raises(ValueError, match="topk has the dimension 'time', as groups have: group by a coordinate"):
+        source.gpusort.resample(time="4D").topk(2)
+    with pytest.raises(ValueError, match="groups must be along one dimension"):
+        source.gpusort.groupby("area").topk(2)
+
+
 def most_common_with_nan(lane):
     values, counts = np.unique(lane, return_counts=True)
     return values[counts.argmax()] if len(values) else np.nan

@@ -24,7 +24,7 @@ def public_names() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name in dask_gpusort.__all__:
         yield name, getattr(dask_gpusort, name)
     accessors = import_module("dask_gpusort.xarray")
-    for owner in ("DataArray", "Dataset"):
+    for owner in ("DataArray", "Dataset", "DataTree"):
         for name, method in inspect.getmembers(getattr(accessors, f"{owner}Accessor"), inspect.isfunction):
             if not name.startswith("_"):
                 yield f"{owner}.gpusort.{name}", method
