@@ -191,9 +191,8 @@ def spearmanr(previous: Function, *args: Any, **options: Any) -> Any:
     named, _ = _by_policy("spearmanr", named, NAN_POLICY.checked(bound.arguments["nan_policy"]), paired=True)
     ranks = api.rank(da.vstack(list(named.values())), -1)
     statistic = da.corrcoef(ranks).clip(-1, 1)[(1, 0) if len(rows) == 2 else ...]
-    pvalue = betainc(
-        ranks.shape[-1] / 2 - 1 or np.nan, 0.5, (1 + statistic) * (1 - statistic)
-    )  # of Student's distribution
+    # Of Student's distribution.
+    pvalue = betainc(ranks.shape[-1] / 2 - 1 or np.nan, 0.5, (1 + statistic) * (1 - statistic))
     if alternative != "two-sided":
         pvalue = da.where((statistic < 0) == (alternative == "less"), pvalue / 2, 1 - pvalue / 2)
     found = SignificanceResult(statistic, pvalue)
@@ -201,13 +200,12 @@ def spearmanr(previous: Function, *args: Any, **options: Any) -> Any:
     return found
 
 
-def refusing(reason: str) -> Function:
-    """What refuses Dask arrays for one of SciPy's functions, for a reason that names the remedy."""
-
-    def refuse(previous: Function, *_: Any, **options: Any) -> Any:
-        raise NotImplementedError(f"{previous.__name__} takes no Dask arrays, {reason}, or x.compute()")
-
-    return refuse
+def refuse_permutations(previous: Function, *_: Any, **options: Any) -> Any:
+    """Refuse `scipy.stats.permutation_test`, which fails on Dask arrays, whoever calls it."""
+    raise NotImplementedError(
+        f"{previous.__name__} takes no Dask arrays, and SciPy's tests call it for method=PermutationMethod(), and for "
+        "few elements with ties or zeros: give method='asymptotic', or x.compute()"
+    )
 
 
 def without_scipy(function: Function) -> Function:

@@ -93,11 +93,7 @@ ROWS = {
             "_rankdata": scipy_stats.average_ranks,
             **dict.fromkeys((*scipy_stats.PAIRED, *scipy_stats.UNPAIRED), scipy_stats.along_last_axis),
             "spearmanr": scipy_stats.spearmanr,
-            "kendalltau": scipy_stats.refusing("which SciPy would load whole: give spearmanr"),
-            "permutation_test": scipy_stats.refusing(
-                "and SciPy's tests call it for method=PermutationMethod(), and for few elements with ties or zeros: "
-                "give method='asymptotic'"
-            ),
+            "permutation_test": scipy_stats.refuse_permutations,
         },
         xarray=Method("rank", labels=True, others=False, encoding=False),
     ),
