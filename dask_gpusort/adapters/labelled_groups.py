@@ -87,7 +87,7 @@ class Groups:
         """
         groups, dim, sizes = self._groups, self._dimension(), _sizes_of(self._groups)
         if dim in sizes:
-            raise ValueError(f"topk has the dimension {dim!r}, as groups have: give groupby a coordinate of another name")
+            raise ValueError(f"topk has the dimension {dim!r}, as groups have: give groupby another coordinate")
         # One element has the labels of all groups.
         labels = _template(groups, None, [dim], {}, lambda piece, dims: piece.isel(dict.fromkeys(dims, 0), drop=True))
 

@@ -393,7 +393,9 @@ def test_largest_values_of_groups_by_lazy_labels():
 
 def test_largest_values_of_what_groups_are_refused():
     source = make_array()
-    with pytest.raises(ValueError, match="topk has the dimension 'time', as groups have: give groupby a coordinate"):
+    with pytest.raises(
+        ValueError, match="topk has the dimension 'time', as groups have: give groupby another coordinate"
+    ):
         source.gpusort.resample(time="4D").topk(2)
     with pytest.raises(ValueError, match="groups must be along one dimension"):
         source.gpusort.groupby("area").topk(2)
