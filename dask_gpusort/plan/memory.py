@@ -67,16 +67,18 @@ HOST_BYTES: dict[str, tuple[float, float]] = {
 #: Steps that read pieces of lanes in the same task.
 READING = ("lanes", "counts", "weighted")
 #: The same of the runs, the groups and the joins of sorts, and of rows: of keys with codes of at most 2 bytes, others
-#: whose equals are the same bits, floats as fast or stable ones, and keys that are complex or that NumPy compares;
-#: then of those with positions or companions. "last" are keys that are sorted once, in groups.
+#: whose equals are the same bits, floats as fast or stable ones, complex keys with codes, stable or not, and keys that
+#: NumPy compares; then of those with positions or companions. "last" are keys that are sorted once, in groups.
 SORT_BYTES: dict[str, dict[str, tuple[float, float]]] = {
     "narrow": {"run": (2, 4), "group": (2, 3), "join": (1, 3), "rows": (0.1, 1)},
     "integers": {"run": (0.1, 2), "group": (1.1, 1), "join": (0.1, 1), "rows": (0.1, 1)},
     "floats": {"run": (0.1, 3), "group": (0.1, 2), "join": (10.1, 0), "rows": (0.1, 1)},
     "stable floats": {"run": (1.3, 4), "group": (1.3, 3), "join": (1.3, 4), "rows": (1.3, 3)},
-    "compared": {"run": (26, 2), "group": (0.1, 1), "join": (32, 2.1), "rows": (24, 2.1)},
+    "complex": {"run": (41.3, 2), "group": (33.2, 2), "join": (41.3, 2), "rows": (33.4, 2)},
+    "compared": {"run": (26, 2), "group": (0.1, 1), "join": (30.6, 2.1), "rows": (24, 2.1)},
     "integers last": {"run": (1.1, 1), "group": (0.1, 1.4)},
     "floats last": {"run": (9.2, 0), "group": (7, 0.5)},
+    "complex last": {"run": (1.1, 2), "group": (24, 2)},
     "narrow with more": {"run": (24, 2), "group": (24, 2), "join": (26, 2), "rows": (12, 1)},
     "integers with more": {"run": (24, 2), "group": (32.2, 1), "join": (30, 0.6), "rows": (12, 1)},
     "floats with more": {"run": (24, 2), "group": (32.2, 2), "join": (28, 2.2), "rows": (0.1, 3.15)},
@@ -130,8 +132,10 @@ def sort_bytes(order: Order, given: InputChunks, step: str, last: bool = False) 
     """Count bytes of the host for each key that a step of `SORT_BYTES` takes."""
     width, moved = order.transit_dtype.itemsize, given.companion_bytes - POSITION_BYTES * given.positions
     what = "floats" if order.dtype.kind in "fmM" else "integers"
-    if not order.coded or order.dtype.kind == "c":
+    if not order.coded or (order.dtype.kind == "c" and given.companion_bytes):
         what = "compared"
+    elif order.dtype.kind == "c":
+        what = "complex"
     elif width <= COUNTED_BYTES:
         what = "narrow"
     elif order.has_ties and not given.companion_bytes:

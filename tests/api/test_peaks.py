@@ -154,12 +154,16 @@ def test_promised_peaks(size, driver):
     assert not missed, "\n".join(missed)
 
 
-def test_a_promised_peak_of_complex_numbers():
+@pytest.mark.parametrize("merged_runs", [0, 64])  # how many chunks are merged, which are sorted last otherwise
+@pytest.mark.parametrize("driver", ["join", "gather", "tasks"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_promised_peak_of_complex_numbers(driver, stable, merged_runs):
     numbers = np.random.default_rng(0).random(SIZES[0] * 2).view("c16").astype("c8")
     x = da.from_array(numbers, chunks=len(numbers) // CHUNKS)
-    with dask.config.set({"gpusort.exchange": "join"}):
-        said, taken = explained(gs.sort, x), peak_of_tasks(gs.sort(x))
-    assert not missed_by("complex", said, taken, 0.6)
+    sort = partial(gs.sort, stable=stable)
+    with dask.config.set({"num_workers": 2, "gpusort.exchange": driver, "gpusort.merged_runs": merged_runs}):
+        said, taken = explained(sort, x), peak_of_tasks(sort(x))
+    assert not missed_by("complex", said, taken, CLOSE if stable else 0.66)
 
 
 def missed_by(name, said, taken, share, more=OBJECTS):
