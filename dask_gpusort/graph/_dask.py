@@ -101,6 +101,9 @@ def _is_known(state: Any) -> bool:
     task = state.run_spec
     if type(task) is not Task:
         return isinstance(task, (MarkedTask, Alias))
+    if task.func is ProhibitReuse._identity and isinstance(task.args[0], Alias):  # an alias that is renamed
+        state.run_spec = Alias(state.key, task.args[0].target)
+        return True
     if not task.args or not isinstance(task.args[0], (Task, dict)) or (hidden := _hidden(task)) is None:
         return False
     state.run_spec = type(hidden)(state.key, task.func, *task.args, **task.kwargs, mark=hidden.mark)

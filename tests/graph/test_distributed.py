@@ -118,6 +118,17 @@ def test_results_that_dask_fuses_after_it_has_renamed_them(request, exchange, pa
                 np.testing.assert_array_equal(client.compute(one).result(timeout=60), wanted, name)
 
 
+@pytest.mark.parametrize("exchange", ["runs", "gang"])
+def test_results_that_are_renamed_once_and_twice(cluster_client, exchange):
+    array = ours.make("i8", 600, "zipf")
+    x = da.from_array(array, chunks=100)
+    with cluster_client.as_current(), dask.config.set({"gpusort.exchange": exchange}):
+        once = x.map_blocks(plus_sum, other=dask_gpusort.sort(x), dtype=x.dtype, meta=np.empty(0, "i8"))
+        futures = cluster_client.compute([once, dask.delayed(np.append)(once, [])])
+        for future in futures:
+            np.testing.assert_array_equal(future.result(timeout=15), array + np.sum(array))
+
+
 def test_an_asynchronous_client_computes_the_graph():
     array = ours.make("i8", 600, "few")
     x = da.from_array(array, chunks=50)

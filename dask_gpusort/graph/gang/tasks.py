@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,15 +22,21 @@ class GangTask(MarkedTask):
 
     def substitute(self, subs: Any, key: Any = None) -> Task:
         """As of other tasks; in a graph whose keys get a suffix, the gang is another one."""
-        found, new = super().substitute(subs, key), subs.get(self.key, self.key)
-        if new == self.key:
+        # Dask hides a task with a suffix in another one, in which it later substitutes only what the task depends on.
+        found = super().substitute(subs, key)
+        names = [(_name_of(one), _name_of(subs[one])) for one in (self.key, *self.dependencies) if one in subs]
+        suffixes = {new[len(old) :] if new.startswith(old) else "" for old, new in names}
+        if len(suffixes) != 1:
             return found
-        old, new = (one if isinstance(one, str) else one[0] for one in (cast(Any, self.key), new))
-        suffix = new[len(old) :]
+        (suffix,) = suffixes
         specs = [replace(one, token=one.token + suffix) if isinstance(one, GangSpec) else one for one in found.args]
         instead = self.mark.instead and self.mark.instead.substitute(subs, subs.get(self.mark.instead.key))
         mark = replace(self.mark, token=self.mark.token + suffix, instead=instead)
         return GangTask(found.key, found.func, *specs, **found.kwargs, mark=mark)
+
+
+def _name_of(key: Any) -> str:
+    return str(key[0] if isinstance(key, tuple) else key)
 
 
 #: A function that can be pickled, of the chunks of a member and its rank: does what the member does before it meets the
