@@ -221,12 +221,23 @@ def _missing_last(array: np.ndarray, missing: np.ndarray, filler: Any, order: Or
     return [Column(missing.astype(np.uint8), bits=1), Column(present, order.descending)]
 
 
-def _character_columns(array: np.ndarray, order: Order) -> list[Column]:
+def _code_points(array: np.ndarray) -> np.ndarray:
+    """The characters of text, shape (n, width)."""
     native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     width = native.itemsize // np.dtype(np.uint32).itemsize
-    if not width or not len(array):
-        return [Column(np.zeros(len(array), np.uint32), bits=32) for _ in range(max(width, 1))]
-    points = native.view(np.uint32).reshape(len(array), width)
+    return native.view(np.uint32).reshape(len(array), width) if array.nbytes else np.empty((len(array), width), "u4")
+
+
+def fits_bytes(array: np.ndarray) -> bool:
+    """Tell whether keys are text whose characters fit one byte each."""
+    return array.dtype.kind == "U" and array.nbytes > 0 and int(_code_points(array).max()) < 1 << 8
+
+
+def _character_columns(array: np.ndarray, order: Order) -> list[Column]:
+    points = _code_points(array)
+    width = points.shape[1]
+    if not width:
+        return [Column(np.zeros(len(array), np.uint32), bits=32)]
     return [Column(~points[:, index] if order.descending else points[:, index], bits=32) for index in range(width)]
 
 
@@ -245,6 +256,13 @@ def _byte_columns(array: np.ndarray, order: Order) -> list[Column]:
 def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:
     """Give the columns as unsigned arrays; None if NumPy must compare one of them."""
     return [column.values for column in found] if all(column.bits for column in found) else None
+
+
+def argsort(array: np.ndarray, order: Order) -> np.ndarray:
+    """Find the stable permutation that sorts keys without codes, shape (n,)."""
+    if fits_bytes(array):  # bytes have the same order, and eight of them are one number
+        array = _code_points(array).astype(np.uint8).view(f"S{array.itemsize // 4}")[:, 0]
+    return argsort_columns(columns_of(array, order))
 
 
 def argsort_columns(found: Sequence[Column]) -> np.ndarray:

@@ -54,8 +54,8 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
     """Sort one chunk, shape (n,), with its companions, stably if there are any."""
     # With `positions`, its positions, uint32 where they fit, are appended to the values.
     check_lengths(block, values)
-    in_place = order.coded or sorted_by_numpy(order)
     if not values and not positions:
+        in_place = order.coded or sorted_by_numpy(block, order)
         return Run(sort_keys(encode(block, order) if in_place else np.ascontiguousarray(block), order))
     in_order = direction(block, order, turns_ties=False) > 0
     permutation = np.arange(len(block)) if in_order else argsort_block(block, order)

@@ -15,9 +15,9 @@ from .numpy_select import count_nans
 from .run import Run, concatenate
 from .steps import bound_rank
 
-#: Widest `U` dtype, in bytes, for which columns of codes beat np.sort, which reads a wide string only once. Speed
-#: relative to np.sort, 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of
-#: eight bytes: S1 3.6, S8 5.4, S20 2.1, S64 1.7, S100 1.3.
+#: Widest `U` dtype, in bytes, for which columns of codes beat np.sort, which reads a wide string only once, if some
+#: characters do not fit a byte. Speed relative to np.sort, 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25
+#: 0.6; and S, whose columns are numbers of up to eight bytes: S1 3.6, S8 5.4, S20 2.1, S64 1.7, S100 1.3.
 _COLUMN_TEXT_BYTES = 48
 #: Keys of rows that are sorted together, with the row's number as the first column: enough to outweigh some fifty NumPy
 #: calls, few enough for the cache.
@@ -37,7 +37,7 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
     if not order.coded:
         if order.words:
             return numpy_words.sort(array)
-        if not sorted_by_numpy(order):
+        if not sorted_by_numpy(array, order):
             return array.take(argsort_keys(array, order), axis=0)
         # Equal strings have equal bits, so NumPy's unstable sort gives the same result as a stable one. Of StringDType
         # it ends the process where a pivot is bad again and again, as for two sorted halves.
@@ -57,7 +57,7 @@ def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = N
         return numpy_less.argsort(array, function_of(order), offsets)
     if order.words:
         return numpy_words.argsort(numpy_words.columns_of(array))
-    return numpy_columns.argsort_columns(numpy_columns.columns_of(array, order))
+    return numpy_columns.argsort(array, order)
 
 
 def argsort_block(block: np.ndarray, order: Order) -> np.ndarray:
@@ -86,7 +86,7 @@ def merge(pieces: Sequence[Run], order: Order, with_keys: bool = True) -> Run:
         return joined
     if placed:
         return joined.own() if joined.values else joined
-    if not joined.values and not order.coded and _merged_by_numpy(order, len(pieces)):
+    if not joined.values and not order.coded and _merged_by_numpy(joined.keys, order, len(pieces)):
         return Run(_sort_by_numpy(joined.keys, stable=True))
     if not joined.values and (order.coded or order.words):
         return Run(sort_keys(joined.keys, order))
@@ -106,11 +106,12 @@ def _following(pieces: Sequence[Run], order: Order) -> list[Run]:
     return [filled[end // 2] for end in placed[::2]] if apart.all() else []
 
 
-def sorted_by_numpy(order: Order) -> bool:
+def sorted_by_numpy(array: np.ndarray, order: Order) -> bool:
     """Tell whether NumPy's sort of uncoded keys is used: if it is correct and faster than columns."""
     if order.less is not None or order.descending:
         return False
-    return order.dtype.kind == "T" or (order.dtype.kind == "U" and order.dtype.itemsize > _COLUMN_TEXT_BYTES)
+    wide = order.dtype.kind == "U" and order.dtype.itemsize > _COLUMN_TEXT_BYTES
+    return order.dtype.kind == "T" or (wide and not numpy_columns.fits_bytes(array))
 
 
 def _sort_by_numpy(array: np.ndarray, *, stable: bool) -> np.ndarray:
@@ -119,18 +120,18 @@ def _sort_by_numpy(array: np.ndarray, *, stable: bool) -> np.ndarray:
     return array
 
 
-def _merged_by_numpy(order: Order, num_runs: int) -> bool:
+def _merged_by_numpy(array: np.ndarray, order: Order, num_runs: int) -> bool:
     """Tell whether NumPy's stable sort, which finds runs and merges them, is used for uncoded keys without values."""
     if order.less is not None or order.descending or not order.dtype.isnative:
         return False
-    if sorted_by_numpy(order):
+    if sorted_by_numpy(array, order):
         return True
     measured = order.dtype.kind in "cSU" and order.dtype.itemsize > 0
     return measured and prefers_merge(order.dtype, num_runs, _sort_columns)
 
 
 def _sort_columns(array: np.ndarray) -> np.ndarray:
-    return array.take(numpy_columns.argsort_columns(numpy_columns.columns_of(array, Order(array.dtype))))
+    return array.take(numpy_columns.argsort(array, Order(array.dtype)))
 
 
 def _tie_members(array: np.ndarray, order: Order) -> np.ndarray | None:
@@ -160,7 +161,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
     """Sort a chunk along an axis that is in one chunk; `overwrite` allows the result in the chunk's memory."""
     rows = np.moveaxis(block, axis, -1)
     if not order.coded and block.ndim == 1:
-        return sort_keys(encode(block, order) if sorted_by_numpy(order) else block, order)
+        return sort_keys(encode(block, order) if sorted_by_numpy(block, order) else block, order)
     if not order.coded:
         return np.take_along_axis(block, argsort_rows(block, order, axis), axis)
     fits = order.dtype.itemsize > 2 or rows.shape[-1] <= numpy_radix.WIDENED_ROW

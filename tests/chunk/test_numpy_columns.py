@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 
-from dask_gpusort.chunk import numpy_columns
+from dask_gpusort.chunk import numpy_columns, numpy_sorts
 from dask_gpusort.order import Order
 
 
@@ -75,6 +75,25 @@ def test_widths_that_do_not_fill_a_word(dtype):
         columns = numpy_columns.columns_of(array, Order(array.dtype))
         assert all(len(column.values) == size for column in columns)
         np.testing.assert_array_equal(numpy_columns.argsort_columns(columns), np.argsort(array, kind="stable"))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("greatest", [0x7F, 0xFF, 0x100, 0x10FFFF])
+@pytest.mark.parametrize("dtype", ["U1", "U3", ">U9", "U13", ">U40"])
+def test_text_of_which_each_character_fits_a_byte_or_not(dtype, greatest, descending):
+    rng = np.random.default_rng(greatest)
+    width = np.dtype(dtype).itemsize // 4
+    array = rng.integers(0x61, 0x64, (3000, width)).astype("u4").view(f"U{width}")[:, 0].astype(dtype)
+    array[[7, 2000]] = chr(greatest)
+    order = Order(array.dtype, descending)
+    assert numpy_columns.fits_bytes(array) == (greatest < 0x100)
+    wanted = (
+        len(array) - 1 - np.argsort(array[::-1], kind="stable")[::-1]
+        if descending
+        else np.argsort(array, kind="stable")
+    )
+    np.testing.assert_array_equal(numpy_columns.argsort(array, order), wanted)
+    np.testing.assert_array_equal(numpy_sorts.sort_keys(array.copy(), order), array[wanted])
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
